@@ -1,0 +1,50 @@
+# A virtual environment in .venv, made on first use from pyproject.toml and the pinned versions in constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test check tour bench clean
+
+help:  ## show what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.demo  ## train a model with differential privacy on real images, by an unmodified JAX program
+	@echo "== running examples/dp_sgd_digits.py on jaxish"
+	$(BIN)/python -m jaxish run examples/dp_sgd_digits.py
+
+test: $(VENV)/.test check tour  ## check the code, then run all tests
+	@echo "== running the tests"
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(VENV)/.test  ## ruff and pyright
+	@echo "== checking style and types"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+tour: $(VENV)/.test  ## the smoke test: every capability once
+	@echo "== the tour"
+	$(BIN)/python -m pytest tests/test_tour.py
+
+bench: $(VENV)/.test  ## time jaxish against JAX, side by side
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove the virtual environment
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	@echo "== making a virtual environment in $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "== installing jaxish and what the demo needs (torch is large; the next run reuses it)"
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "== installing jaxish and what the tests need (torch and JAX are large; the next run reuses them)"
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) --editable '.[test,demo,dev]'
+	@touch $@ $(VENV)/.demo
