@@ -1,0 +1,334 @@
+"""Array: an immutable handle on one torch tensor, plus a weak-type flag.
+
+Shape, dtype and device are the tensor's; nothing is stored twice. This module holds the handle: what an array is,
+prints as and converts to. Operators and methods that compute are added by `jaxish.numpy.array_methods`, since they
+are jax.numpy functions. `tensor_of` is the one way from a handle to its tensor: it makes captured arrays inputs of
+the trace that is active.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch import Tensor
+from torch._C import _functorch as functorch
+
+from . import config, dtypes, errors, graph
+
+
+class Array:
+    """JAX's array type: immutable, with `.at[...]` for functional updates. Made by `jax.numpy` functions."""
+
+    __slots__ = ("_tensor", "_weak", "__weakref__")
+    __array_priority__ = 100
+    __hash__ = None  # pyright: ignore
+
+    _tensor: Tensor
+    _weak: bool
+
+    def __init__(self, tensor: Tensor, weak: bool = False) -> None:
+        self._tensor = tensor
+        self._weak = weak
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_tensor":  # the slot is empty: `delete` emptied it
+            raise RuntimeError("Array has been deleted. It was donated to a jitted function, or .delete() was called.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # -- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return tuple(self._tensor.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype."""
+        return dtypes.TO_NUMPY[self._tensor.dtype]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._tensor.dim()
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._tensor.numel()
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype gives way to that of another operand, as a Python scalar's does."""
+        return self._weak
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * self.itemsize
+
+    def __len__(self) -> int:
+        if not self._tensor.dim():
+            raise TypeError("len() of unsized object")
+        return self._tensor.shape[0]
+
+    # -- immutable -----------------------------------------------------------------------------------------------
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "JAX arrays are immutable and do not support in-place item assignment. "
+            "Instead of x[idx] = y, use x = x.at[idx].set(y)."
+        )
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError("JAX arrays are immutable and do not support item deletion.")
+
+    def delete(self) -> None:
+        """Free the memory; any later use raises `RuntimeError`."""
+        if not self.is_deleted():
+            del self._tensor
+
+    def is_deleted(self) -> bool:
+        """Tell whether the array was deleted or donated."""
+        try:
+            object.__getattribute__(self, "_tensor")
+        except AttributeError:
+            return True
+        return False
+
+    # -- to Python and NumPy ---------------------------------------------------------------------------------------
+
+    def _concrete(self, error: type[Exception], detail: str = "") -> Tensor:
+        """Return the plain tensor with this array's values; raise `error` where they are not known."""
+        tensor = self._tensor
+        if functorch.is_functorch_wrapped_tensor(tensor) or isinstance(tensor, graph.FakeTensor):
+            graph.check_alive(tensor)
+            if graph.is_batched(tensor) or graph.is_fake(tensor):
+                raise errors.tracer_error(error, type_text(self), detail, graph.origin(tensor))
+            tensor = graph.base_of(tensor)
+        return tensor.detach()
+
+    def _scalar(self, function: str) -> Any:
+        tensor = self._concrete(errors.ConcretizationTypeError, f"The problem arose with the `{function}` function.")
+        if tensor.dim():
+            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got an array of ndim {self.ndim}.")
+        return tensor.item()
+
+    def __bool__(self) -> bool:
+        tensor = self._concrete(errors.TracerBoolConversionError)
+        if tensor.numel() != 1:
+            what = "an empty array" if not tensor.numel() else "an array with more than one element"
+            raise ValueError(f"The truth value of {what} is ambiguous. Use a.any() or a.all()")
+        return bool(tensor.item())
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        tensor = self._concrete(errors.TracerIntegerConversionError)
+        if tensor.dim() or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+            raise TypeError("Only integer scalar arrays can be converted to a scalar index.")
+        return int(tensor.item())
+
+    def __hex__(self) -> str:
+        return hex(self.__index__())
+
+    def __oct__(self) -> str:
+        return oct(self.__index__())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = to_numpy(self._concrete(errors.TracerArrayConversionError))
+        if dtype is not None and np.dtype(dtype) != values.dtype:
+            if copy is False:
+                raise ValueError(f"Cannot convert {values.dtype} to {np.dtype(dtype)} without a copy.")
+            return values.astype(dtype)
+        if copy:
+            return values.copy()
+        values = values.view()
+        values.flags.writeable = False
+        return values
+
+    def __iter__(self) -> Iterator["Array"]:
+        if not self._tensor.dim():
+            raise TypeError("iteration over a 0-d array")
+        return (Array(row, self._weak) for row in tensor_of(self).unbind(0))
+
+    def __format__(self, format_spec: str) -> str:
+        return format(self._concrete_or_text(), format_spec)
+
+    def _concrete_or_text(self) -> Any:
+        if is_abstract(self):
+            return repr(self)
+        return np.asarray(self)[()] if self.ndim == 0 else str(self)
+
+    def __repr__(self) -> str:
+        if is_abstract(self):
+            return f"Traced<{type_text(self)}>"
+        prefix, weak = "Array(", ", weak_type=True" if self._weak else ""
+        dtype_text = f"dtype={self.dtype.name}{weak})"
+        values = np.asarray(self)
+        if not values.size and values.ndim > 1:
+            return f"{prefix}[], shape={self.shape}, {dtype_text}"
+        text = np.array2string(values, prefix=prefix, suffix=",", separator=", ", threshold=np.get_printoptions()["threshold"])
+        last_line = len(text) - (text.rfind("\n") + 1) + (len(prefix) if "\n" not in text else 0)
+        fits = last_line + len(dtype_text) + 2 <= np.get_printoptions()["linewidth"]
+        return f"{prefix}{text},{' ' if fits else chr(10) + ' ' * len(prefix)}{dtype_text}"
+
+    def __str__(self) -> str:
+        return repr(self) if is_abstract(self) else str(np.asarray(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (np.asarray(self), self._weak)
+
+    def __copy__(self) -> "Array":
+        return from_kind(self._tensor, self.kind)
+
+    def __deepcopy__(self, memo: Any) -> "Array":
+        return from_kind(self._tensor.clone(), self.kind)
+
+    # -- to and from torch -----------------------------------------------------------------------------------------
+
+    def to_torch(self) -> Tensor:
+        """Return the torch tensor, sharing its memory: do not write into it."""
+        return self._tensor
+
+    @property
+    def kind(self) -> Any:
+        """What `from_kind` needs besides the tensor to make a handle like this one."""
+        return self._weak
+
+
+def from_kind(tensor: Tensor, kind: Any) -> Array:
+    """Return the handle of this kind on `tensor`: kind is a weak-type flag, or an object with `wrap` (random keys)."""
+    return Array(tensor, kind) if kind is False or kind is True else kind.wrap(tensor)
+
+
+def tensor_of(x: Array) -> Tensor:
+    """Return the tensor of `x` as the active trace sees it."""
+    return graph.lift(x._tensor) if graph.tracing else x._tensor
+
+
+def is_abstract(x: Array) -> bool:
+    """Tell whether the values of `x` are unknown: it is being traced, or stands for a batch of values."""
+    return graph.is_batched(x._tensor) or graph.is_fake(x._tensor)
+
+
+def is_tracer(x: Any) -> bool:
+    """Tell whether `x` belongs to a transformation that is going on."""
+    return isinstance(x, Array) and graph.is_tracer(x._tensor)
+
+
+def type_text(x: Any) -> str:
+    """Return dtype and shape as JAX writes them: `float32[2,3]`."""
+    return f"{x.dtype.name}[{','.join(map(str, x.shape))}]"
+
+
+def to_numpy(tensor: Tensor) -> np.ndarray:
+    """Return the values of a plain tensor as a NumPy array that shares memory where the tensor is on the CPU."""
+    tensor = tensor.cpu().resolve_conj().resolve_neg()
+    if tensor._is_zerotensor():  # torch's stand-in for a derivative that is zero has no memory
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
+    dtype = dtypes.TO_NUMPY[tensor.dtype]
+    if dtype.type.__module__ != "ml_dtypes":
+        return tensor.numpy()
+    bits = torch.int16 if dtype.itemsize == 2 else torch.uint8
+    return tensor.contiguous().view(bits).numpy().view(dtype)
+
+
+def from_numpy(values: np.ndarray, device: torch.device | None = None) -> Tensor:
+    """Return a tensor with a copy of NumPy values of a canonical dtype: a real one, inside a trace too."""
+    if graph.tracing:
+        with graph.outside_traces():
+            return _from_numpy(values, device)
+    return _from_numpy(values, device)
+
+
+def _from_numpy(values: np.ndarray, device: torch.device | None) -> Tensor:
+    values = np.array(values, dtype=values.dtype.newbyteorder("="), order="C", copy=True)
+    target = dtypes.to_torch(values.dtype)
+    if values.dtype.type.__module__ == "ml_dtypes":
+        values = values.view(np.int16 if values.dtype.itemsize == 2 else np.uint8)
+        return torch.from_numpy(values).view(target).to(device or default_torch_device())
+    return torch.from_numpy(values).to(device or default_torch_device())
+
+
+def _unpickle(values: np.ndarray, weak: bool) -> Array:
+    return Array(from_numpy(values), weak)
+
+
+@functools.cache
+def _first_device() -> torch.device:
+    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def default_torch_device() -> torch.device:
+    """Return the torch device on which new arrays are made."""
+    chosen = config.default_device.value
+    if chosen is None:
+        return _first_device()
+    return torch.device(chosen) if isinstance(chosen, str) else chosen.torch_device
+
+
+_SCALARS = (bool, int, float, complex)
+
+
+def is_arraylike(x: Any) -> bool:
+    """Tell whether `x` is an array, a scalar, or something that says it is one (`__jax_array__`)."""
+    return isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex) or hasattr(x, "__jax_array__")
+
+
+def check_arraylike(function: str, *args: Any) -> None:
+    """Raise `TypeError` naming `function` and the position of the first argument that is no array or scalar."""
+    for position, x in enumerate(args):
+        if not is_arraylike(x):
+            hint = " Use jnp.asarray to make an array of a sequence." if isinstance(x, list | tuple) else ""
+            raise TypeError(
+                f"{function} requires ndarray or scalar arguments, got {type(x)} at position {position}.{hint}"
+            )
+
+
+def as_array(x: Any) -> Array:
+    """Return `x` (an array, Python scalar, NumPy value, or an object with `__jax_array__`) as an Array.
+
+    Python scalars become weakly typed; 64-bit values are narrowed unless `jax_enable_x64` is set.
+    Raises `TypeError` for anything else.
+    """
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, _SCALARS) and not isinstance(x, np.generic):
+        dtype, weak = dtypes.lattice_type(x if type(x) in _SCALARS else _plain_scalar(x))
+        return Array(scalar_tensor(x, dtypes.to_torch(dtype)), weak)
+    if isinstance(x, np.ndarray | np.generic):
+        dtype = dtypes.canonicalize_dtype(x.dtype)
+        with np.errstate(over="ignore"):
+            return Array(from_numpy(np.asarray(x).astype(dtype, copy=False)))
+    if hasattr(x, "__jax_array__"):
+        return as_array(x.__jax_array__())
+    if isinstance(x, Tensor):
+        raise TypeError("A torch.Tensor is no JAX array; make it one, without a copy, by jaxish.from_torch(tensor).")
+    raise TypeError(f"Value {x!r} with type {type(x)} is not a valid JAX type.")
+
+
+def _plain_scalar(x: Any) -> Any:
+    return next(kind for kind in _SCALARS if isinstance(x, kind))(x)  # IntEnum, numpy-free subclasses
+
+
+def scalar_tensor(value: Any, dtype: torch.dtype) -> Tensor:
+    """Return a 0-d tensor; under a trace it is an operator of the graph, not a captured value."""
+    if dtype in (torch.uint64, torch.uint32) and value < 0:
+        value += 1 << dtype.itemsize * 8
+    return torch.full((), value, dtype=dtype, device=default_torch_device())

@@ -1,0 +1,134 @@
+"""Abstract values: what is known of an array before it has values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import dtypes
+from .array import Array, as_array, type_text
+
+
+class AbstractValue:
+    """Base class of abstract values."""
+
+
+class ShapedArray(AbstractValue):
+    """The shape, dtype and weak-type flag of an array."""
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> None:
+        self.shape = tuple(map(int, shape))
+        self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+        self.weak_type = weak_type
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        total = 1
+        for n in self.shape:
+            total *= n
+        return total
+
+    def update(self, **changes: Any) -> "ShapedArray":
+        """Return a copy with some of shape, dtype and weak_type changed."""
+        return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, **changes})
+
+    def strip_weak_type(self) -> "ShapedArray":
+        """Return the same value with a strong dtype."""
+        return self.update(weak_type=False)
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`."""
+        return short_type_text(self) if short_dtypes else type_text(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapedArray) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.weak_type
+
+    def __repr__(self) -> str:
+        return f"ShapedArray({type_text(self)}{', weak_type=True' if self.weak_type else ''})"
+
+    __str__ = str_short  # pyright: ignore
+
+
+class ShapeDtypeStruct:
+    """A stand-in for an array in `eval_shape`, `jit(f).lower` and the like: shape, dtype, weak type, sharding."""
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+        self.shape = tuple(shape)
+        self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+        self.sharding = sharding
+        self.weak_type = weak_type
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return ShapedArray(self.shape, self.dtype).size
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def update(self, **changes: Any) -> "ShapeDtypeStruct":
+        """Return a copy with some of its attributes changed."""
+        current = {name: getattr(self, name) for name in self.__slots__}
+        current.update(changes)
+        return ShapeDtypeStruct(current.pop("shape"), current.pop("dtype"), **current)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.sharding, self.weak_type
+
+    def __repr__(self) -> str:
+        sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
+
+
+def short_type_text(x: Any) -> str:
+    """Return dtype and shape as JAX writes them in graphs: `f32[2,3]`."""
+    short = (
+        x.dtype.name.replace("bfloat", "bf").replace("complex", "c").replace("float", "f")
+        .replace("uint", "u").replace("int", "i")
+    )  # fmt: skip
+    return f"{short}[{','.join(map(str, x.shape))}]"
+
+
+def aval_of(x: Any) -> ShapedArray:
+    """Return the abstract value of an array, scalar, NumPy value, `ShapeDtypeStruct` or abstract value.
+
+    Raises `TypeError` for anything else.
+    """
+    if isinstance(x, ShapedArray):
+        return x
+    if isinstance(x, ShapeDtypeStruct):
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
+    array = x if isinstance(x, Array) else as_array(x)
+    return ShapedArray(array.shape, array.dtype, array.weak_type)

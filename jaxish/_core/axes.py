@@ -1,0 +1,111 @@
+"""Named axes: which names `vmap`, `pmap` and `shard_map` have bound, how large they are, and at which functorch level.
+
+Private torch API used here (tried on 2.9, 2.11, 2.13): the functorch level functions of `torch._C._functorch`.
+
+A collective is a structured primitive that carries axis *names*. Its vmap rule is called with one functorch level
+popped; `frame_at` tells which name, if any, that level was given. Frames are kept per trace, since a trace puts the
+levels around it aside and counts its own from one again; sizes are visible from within it all the same.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch._C import _functorch as functorch
+
+from . import graph
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A bound axis name: its size and the functorch level that maps it (None where no vmap does)."""
+
+    name: Hashable
+    size: int
+    level: int | None
+    trace: "graph.Trace | None"
+
+
+class _Frames(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Frame] = []
+
+
+_frames = _Frames()
+
+
+def current_level() -> int:
+    """Return the number of functorch levels that are active in this thread."""
+    interpreter = functorch.peek_interpreter_stack()
+    return 0 if interpreter is None else interpreter.level()
+
+
+def map_tensors(
+    function: Callable[..., Sequence[Tensor]],
+    tensors: Sequence[Tensor],
+    dims: Sequence[int | None],
+    size: int,
+    name: Hashable | None = None,
+) -> list[tuple[Tensor, int | None]]:
+    """Call `function` on all slices of `tensors` along `dims` at once: every batching in the library goes here.
+
+    Returns each result with its batch dimension, None where it is the same for all slices. `name` is bound to the
+    new functorch level. torch.func.vmap is this loop too, but says neither the level nor what was left unbatched.
+    """
+    _load_decompositions()
+    level = functorch._vmap_increment_nesting(size, "different")
+    try:
+        slices = [
+            t if d is None else functorch._add_batch_dim(t, d, level) for t, d in zip(tensors, dims, strict=True)
+        ]
+        with nullcontext() if name is None else bound(name, size, level):
+            return [functorch._unwrap_batched(out, level) for out in function(*slices)]
+    finally:
+        functorch._vmap_decrement_nesting()
+
+
+@functools.cache
+def _load_decompositions() -> None:
+    # Forward-mode derivatives under vmap need decompositions that torch registers on the first torch.func.vmap.
+    from torch._functorch.vmap import lazy_load_decompositions
+
+    lazy_load_decompositions()
+
+
+@contextmanager
+def bound(name: Hashable, size: int, level: int | None = None) -> Iterator[None]:
+    """Bind an axis name for a block; `level` is the functorch level that maps it."""
+    _frames.stack.append(Frame(name, size, level, graph.current_trace()))
+    try:
+        yield
+    finally:
+        _frames.stack.pop()
+
+
+def axis_size(name: Hashable) -> int:
+    """Return the size of a bound axis. Raises `NameError` when the name is not bound."""
+    for frame in reversed(_frames.stack):
+        if frame.name == name:
+            return frame.size
+    known = ", ".join(repr(f.name) for f in _frames.stack) or "none"
+    raise NameError(
+        f"Found an unbound axis name: {name}. The names bound here are: {known}. "
+        "Bind it with axis_name= of vmap or pmap, or through the mesh of shard_map."
+    )
+
+
+def name_at(level: int) -> Hashable | None:
+    """Return the axis name that the functorch level `level` of the current trace maps, or None."""
+    trace = graph.current_trace()
+    for frame in reversed(_frames.stack):
+        if frame.level == level and frame.trace is trace:
+            return frame.name
+    return None
+
+
+def environment() -> tuple[tuple[Hashable, int], ...]:
+    """Return the bound (name, size) pairs, outermost first: a traced function depends on them."""
+    return tuple((frame.name, frame.size) for frame in _frames.stack)

@@ -1,0 +1,162 @@
+"""Configuration: JAX's flags, their environment variables, and context managers that set them for a block.
+
+A `Flag` has one global value and an optional override per thread (set by `with flag(value):`), as in JAX. Flags
+that only steer XLA do not exist here: `config.update` raises for them as it does for any unknown name.
+`state()` is a small number that stands for all values in force: traced graphs are kept by it.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.overrides: dict[str, Any] = {}
+        self.state_epoch = -1
+        self.state = 0
+
+
+_thread = _Thread()
+_epoch = 0  # counts changes of global values
+_states: dict[tuple[Any, ...], int] = {}
+
+
+def state() -> int:
+    """Return a number that is the same whenever the same values are in force."""
+    if _thread.state_epoch != _epoch:
+        values = tuple(flag.value for flag in FLAGS.values() if flag.traced)
+        _thread.state = _states.setdefault(values, len(_states))
+        _thread.state_epoch = _epoch
+    return _thread.state
+
+
+class Flag:
+    """One configuration value; calling it gives a context manager that sets it for a block in this thread.
+
+    `traced` says whether what is traced depends on it.
+    """
+
+    def __init__(
+        self, name: str, default: Any, doc: str, choices: tuple[Any, ...] | None = None, traced: bool = True
+    ) -> None:
+        self.name, self.default, self.__doc__, self.choices, self.traced = name, default, doc, choices, traced
+        text = os.environ.get(name.upper())
+        self._global = default if text is None else self._parse(text)
+
+    def _parse(self, text: str) -> Any:
+        if isinstance(self.default, bool):
+            if text.lower() in ("1", "true", "yes", "on", "t", "y"):
+                return True
+            if text.lower() in ("0", "false", "no", "off", "f", "n", ""):
+                return False
+            raise ValueError(f"environment variable {self.name.upper()}={text!r} is not a boolean; use 0 or 1")
+        if isinstance(self.default, int):
+            return int(text)
+        return self._checked(text)
+
+    def _checked(self, value: Any) -> Any:
+        if isinstance(self.default, bool) and not isinstance(value, bool | int):
+            raise ValueError(f"new value for {self.name} must be a bool, got {value!r}")
+        if self.choices is not None and value not in self.choices:
+            raise ValueError(f"new value for {self.name} must be one of {self.choices}, got {value!r}")
+        return bool(value) if isinstance(self.default, bool) else value
+
+    @property
+    def value(self) -> Any:
+        """The value in force in this thread."""
+        return _thread.overrides.get(self.name, self._global)
+
+    def set(self, value: Any) -> None:
+        """Set the global value."""
+        global _epoch
+        self._global = self._checked(value)
+        _epoch += 1
+
+    @contextmanager
+    def __call__(self, new_val: Any = True) -> Iterator[None]:
+        previous = _thread.overrides
+        _thread.overrides = {**previous, self.name: self._checked(new_val)}
+        _thread.state_epoch = -1
+        try:
+            yield
+        finally:
+            _thread.overrides = previous
+            _thread.state_epoch = -1
+
+
+_PRECISIONS = (
+    None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "bfloat16_3x",
+    "BF16_BF16_F32", "TF32_TF32_F32", "F32_F32_F32",
+)  # fmt: skip
+
+enable_x64 = Flag("jax_enable_x64", False, "Let arrays have 64-bit dtypes.")
+disable_jit = Flag("jax_disable_jit", False, "Make jit, scan, cond and the loops run their Python functions directly.")
+debug_nans = Flag("jax_debug_nans", False, "Raise FloatingPointError where a computation makes a NaN.")
+debug_infs = Flag("jax_debug_infs", False, "Raise FloatingPointError where a computation makes an infinity.")
+debug_key_reuse = Flag("jax_debug_key_reuse", False, "Raise KeyReuseError where a random key is used twice.")
+log_compiles = Flag("jax_log_compiles", False, "Log every trace and compilation as a warning.")
+explain_cache_misses = Flag("jax_explain_cache_misses", False, "Log why a jitted function is traced again.")
+numpy_rank_promotion = Flag(
+    "jax_numpy_rank_promotion", "allow", "What to do on implicit rank promotion.", ("allow", "warn", "raise")
+)
+numpy_dtype_promotion = Flag(
+    "jax_numpy_dtype_promotion", "standard", "Which dtype promotions are made.", ("standard", "strict")
+)
+default_matmul_precision = Flag(
+    "jax_default_matmul_precision", None, "Precision of matrix products and convolutions.", _PRECISIONS
+)
+default_device = Flag("jax_default_device", None, "The device on which new arrays are made.")
+default_prng_impl = Flag(
+    "jax_default_prng_impl", "threefry2x32", "The random bit generator of new keys.", ("threefry2x32", "rbg", "unsafe_rbg")
+)
+threefry_partitionable = Flag("jax_threefry_partitionable", True, "Use the partitionable layout of threefry bits.")
+random_seed_offset = Flag("jax_random_seed_offset", 0, "A number added to every seed.")
+enable_custom_prng = Flag("jax_enable_custom_prng", False, "Make PRNGKey return typed keys.")
+legacy_prng_key = Flag("jax_legacy_prng_key", "allow", "What to do on raw uint32 keys.", ("allow", "warn", "error"))
+jit_tier = Flag(
+    "jaxish_jit_tier",
+    "auto",
+    "How jit runs a graph: 'direct' runs its operators one by one, 'compiled' compiles at the first call, "
+    "'auto' starts directly and switches over once a compiled kernel is ready.",
+    ("auto", "compiled", "direct"),
+)
+backend = Flag("jaxish_backend", "inductor", "The torch.compile backend that compiles graphs, by name.")
+compile_threads = Flag("jaxish_compile_workers", 1, "How many processes compile in the background (jit tier 'auto').")
+
+FLAGS = {flag.name: flag for flag in list(globals().values()) if isinstance(flag, Flag)}
+
+
+class Config:
+    """`jax.config`: every flag as an attribute, and `update`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return FLAGS[name].value
+        except KeyError:
+            raise AttributeError(f"Unrecognized config option: {name}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"config.{name} cannot be assigned; use jax.config.update({name!r}, {value!r})")
+
+    def update(self, name: str, val: Any) -> None:
+        """Set flag `name` globally. Raises `AttributeError` for an unknown name, `ValueError` for a bad value."""
+        if name not in FLAGS:
+            raise AttributeError(f"Unrecognized config option: {name}; the options are {', '.join(sorted(FLAGS))}")
+        FLAGS[name].set(val)
+
+    def read(self, name: str) -> Any:
+        """Return the global value of flag `name`."""
+        if name not in FLAGS:
+            raise AttributeError(f"Unrecognized config option: {name}")
+        return FLAGS[name]._global
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All flags and the values in force."""
+        return {name: flag.value for name, flag in FLAGS.items()}
+
+
+config = Config()

@@ -1,0 +1,242 @@
+"""Graphs derived from graphs: batched, forward-mode and reverse-mode forms, each traced once and kept.
+
+The rules of structured primitives are made of these. A derived graph takes and returns flat lists of tensors.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from . import axes
+from .graph import Graph, TensorType, trace
+from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
+
+
+def cached(graph: Graph, key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return what `make` returns, made once per graph and key."""
+    if key not in graph.cache:
+        graph.cache[key] = make()
+    return graph.cache[key]
+
+
+def _traced(function: Callable[..., Sequence[Tensor]], types: Sequence[TensorType]) -> Graph:
+    closed = trace(function, types)
+    assert not closed.captured, "a derived graph captures nothing: its base graph is closed"
+    return closed.graph
+
+
+def subgraph(graph: Graph, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> Graph:
+    """Return the part of `graph` that computes the nodes `outputs` from the nodes `inputs`."""
+    part, copies = fx.Graph(), {}
+    for position, node in enumerate(inputs):
+        copies[node] = part.placeholder(f"arg{position}")
+        copies[node].meta = dict(node.meta)
+    wanted = between(inputs, outputs)
+    for node in graph.module.graph.nodes:
+        if node in wanted:
+            copies[node] = part.node_copy(node, lambda n: copies[n])
+    part.output([copies[node] for node in outputs])
+
+    def type_of(node: fx.Node) -> TensorType:
+        return TensorType.of(node.meta["val"])
+
+    return Graph(fx.GraphModule(graph.module, part, "jaxish_graph"), tuple(map(type_of, inputs)), tuple(map(type_of, outputs)))
+
+
+def between(inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> set[fx.Node]:
+    """Return the nodes that computing `outputs` from `inputs` takes."""
+    found: set[fx.Node] = set()
+    pending = [node for node in outputs if node not in inputs]
+    known = set(inputs)
+    while pending:
+        node = pending.pop()
+        if node not in found and node not in known:
+            found.add(node)
+            pending.extend(node.all_input_nodes)
+    return found
+
+
+def batched(graph: Graph, dims: Dims, size: int, name: Hashable | None) -> Graph:
+    """Return the graph mapped over inputs batched along `dims`; every result is batched along dimension 0.
+
+    `name` is the axis name of the level that a vmap rule is applied for (`popped_axis`): collectives see it.
+    """
+    dims = tuple(dims)
+
+    def run(*inputs: Tensor) -> list[Tensor]:
+        return [batch_front(out, dim, size) for out, dim in axes.map_tensors(graph, inputs, dims, size, name)]
+
+    types = [_batched_type(t, d, size) for t, d in zip(graph.in_types, dims, strict=True)]
+    return cached(graph, ("vmap", dims, size, name), lambda: _traced(run, types))
+
+
+def batched_outputs(graph: Graph, dims: Dims, size: int, name: Hashable | None) -> tuple[bool, ...]:
+    """Tell which results of the graph differ between the examples of a batch along `dims` of its inputs."""
+    dims = tuple(dims)
+
+    def make() -> tuple[bool, ...]:
+        found: list[bool] = []
+
+        def run(*inputs: Tensor) -> list[Tensor]:
+            results = axes.map_tensors(graph, inputs, dims, size, name)
+            found[:] = [dim is not None for _, dim in results]
+            return [out for out, _ in results]
+
+        trace(run, [_batched_type(t, d, size) for t, d in zip(graph.in_types, dims, strict=True)])
+        return tuple(found)
+
+    return cached(graph, ("batched outputs", dims, size, name), make)
+
+
+def batched_as(graph: Graph, dims: Dims, size: int, name: Hashable | None, outputs: Sequence[bool]) -> Graph:
+    """Return the graph mapped as by `batched`, with just those results batched for which `outputs` says so."""
+    dims, outputs = tuple(dims), tuple(outputs)
+
+    def run(*inputs: Tensor) -> list[Tensor]:
+        results = axes.map_tensors(graph, inputs, dims, size, name)
+        return [batch_front(out, dim, size) if b else out for (out, dim), b in zip(results, outputs, strict=True)]
+
+    types = [_batched_type(t, d, size) for t, d in zip(graph.in_types, dims, strict=True)]
+    return cached(graph, ("vmap as", dims, size, name, outputs), lambda: _traced(run, types))
+
+
+def _batched_type(type: TensorType, dim: int | None, size: int) -> TensorType:
+    if dim is None:
+        return type
+    return TensorType((*type.shape[:dim], size, *type.shape[dim:]), type.dtype, type.device)
+
+
+def widened(graph: Graph, before: Sequence[TensorType], after: Sequence[TensorType], position: int) -> Graph:
+    """Return the graph with further inputs that it ignores, `before` and `after` its first `position` inputs."""
+    wide, copies = fx.Graph(), {}
+    inputs = graph.module.graph.find_nodes(op="placeholder")
+
+    def placeholder(type: TensorType, node: fx.Node | None) -> None:
+        copy = wide.placeholder(f"arg{len(wide.nodes)}")
+        if node is not None:
+            copies[node] = copy
+            copy.meta = dict(node.meta)
+
+    for type in before:
+        placeholder(type, None)
+    for index, (node, type) in enumerate(zip(inputs, graph.in_types, strict=True)):
+        if index == position:
+            for extra in after:
+                placeholder(extra, None)
+        placeholder(type, node)
+    if position == len(inputs):
+        for extra in after:
+            placeholder(extra, None)
+    for node in graph.module.graph.nodes:
+        if node.op not in ("placeholder", "output"):
+            copies[node] = wide.node_copy(node, lambda n: copies[n])
+    wide.output([copies[n] for n in graph.module.graph.output_node().args[0]])  # pyright: ignore
+    types = (*before, *graph.in_types[:position], *after, *graph.in_types[position:])
+    return Graph(fx.GraphModule(graph.module, wide, "jaxish_graph"), types, graph.out_types)
+
+
+def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:
+    """Return the graph that maps (inputs, tangents of the active inputs) to (results, tangents of all results).
+
+    Results without tangents (integers) have none among the outputs.
+    """
+    active = tuple(active)
+
+    def make() -> Graph:
+        def run(*tensors: Tensor) -> list[Tensor]:
+            primals, tangents = tensors[: len(active)], tensors[len(active) :]
+            return [*jvp_call(graph, active, primals, tangents)]
+
+        return _traced(run, [*graph.in_types, *(t for t, a in zip(graph.in_types, active, strict=True) if a)])
+
+    return cached(graph, ("jvp", active), make)
+
+
+def jvp_call(
+    function: Callable[..., Sequence[Tensor]], active: Sequence[bool], primals: Sequence[Tensor], tangents: Sequence[Tensor]
+) -> list[Tensor]:
+    """Call `function` in forward mode: its results, then the tangents of the differentiable ones."""
+
+    def of_active(*actives: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        given = iter(actives)
+        outs = function(*(next(given) if a else p for a, p in zip(active, primals, strict=True)))
+        return tuple(o for o in outs if differentiable(o.dtype)), tuple(outs)
+
+    if not any(active):
+        outs = list(function(*primals))
+        return outs + [torch.zeros_like(o) for o in outs if differentiable(o.dtype)]
+    chosen = tuple(p for p, a in zip(primals, active, strict=True) if a)
+    _, out_tangents, outs = torch.func.jvp(of_active, chosen, tuple(tangents), has_aux=True)
+    return [*outs, *out_tangents]
+
+
+def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:
+    """Return the graph that maps (inputs, cotangents of the differentiable results) to cotangents of wanted inputs."""
+    wanted = tuple(wanted)
+
+    def make() -> Graph:
+        def run(*tensors: Tensor) -> list[Tensor]:
+            count = len(wanted)
+            return vjp_call(graph, wanted, tensors[:count], tensors[count:])[1]
+
+        return _traced(run, [*graph.in_types, *(t for t in graph.out_types if differentiable(t.dtype))])
+
+    return cached(graph, ("vjp", wanted), make)
+
+
+def vjp_call(
+    function: Callable[..., Sequence[Tensor]], wanted: Sequence[bool], primals: Sequence[Tensor], cotangents: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the results of `function` and the cotangents of its wanted inputs."""
+
+    def of_wanted(*chosen: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        given = iter(chosen)
+        outs = function(*(next(given) if w else p for w, p in zip(wanted, primals, strict=True)))
+        return tuple(o for o in outs if differentiable(o.dtype)), tuple(outs)
+
+    chosen = tuple(p for p, w in zip(primals, wanted, strict=True) if w)
+    if not chosen:
+        return list(function(*primals)), []
+    _, pullback, outs = torch.func.vjp(of_wanted, *chosen, has_aux=True)
+    return list(outs), list(pullback(tuple(cotangents)))
+
+
+def jvp_rule(
+    graph: Graph, call: Callable[[Graph], Callable[..., list[Tensor]]], primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Apply the forward-mode rule of a primitive that calls one graph; `call` makes the primitive of a graph."""
+    active = [t is not None for t in tangents]
+    results = call(forward_mode(graph, active))(*primals, *(t for t in tangents if t is not None))
+    out_tangents = iter(results[len(graph.out_types) :])
+    return [next(out_tangents) if differentiable(t.dtype) else None for t in graph.out_types]
+
+
+def vjp_rule(
+    graph: Graph, call: Callable[[Graph], Callable[..., list[Tensor]]], primals: Sequence[Tensor],
+    results: Sequence[Tensor], cotangents: Sequence[Tensor | None],
+) -> list[Tensor | None]:  # fmt: skip
+    """Apply the reverse-mode rule of a primitive that calls one graph."""
+    wanted = [differentiable(p.dtype) for p in primals]
+    seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
+    found = iter(call(reverse_mode(graph, wanted))(*primals, *seeds))
+    return [next(found) if w else None for w in wanted]
+
+
+class Inline(Primitive):
+    """A graph run operator by operator, under every transformation."""
+
+    __name__ = "inline"
+
+    def __init__(self, body: Graph) -> None:
+        self.body = body
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return jvp_rule(self.body, lambda body: body, primals, tangents)
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        return vjp_rule(self.body, lambda body: body, primals, results, cotangents)
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        return self.body(*inputs)

@@ -1,0 +1,76 @@
+"""Dimensions and shapes as arguments: one place for their checks and error text."""
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import errors
+from .array import Array, is_abstract
+
+
+def canonical_axis(axis: Any, ndim: int, name: str = "axis") -> int:
+    """Return `axis` counted from the front. Raises `ValueError` out of bounds, `TypeError` for what is no integer."""
+    axis = operator.index(axis)
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
+    return axis + ndim if axis < 0 else axis
+
+
+def canonical_axes(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
+    """Return None (all), an integer or a sequence of integers as axes counted from the front, without repeats."""
+    if axis is None:
+        return tuple(range(ndim))
+    if not isinstance(axis, tuple | list):
+        return (canonical_axis(axis, ndim, name),)
+    axes = tuple(canonical_axis(a, ndim, name) for a in axis)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"duplicate value in '{name}': {tuple(axis)}")
+    return axes
+
+
+def static_int(value: Any, what: str) -> int:
+    """Return `value` as a Python int; raise `TypeError` saying what must be one."""
+    if isinstance(value, Array) and is_abstract(value):
+        raise errors.tracer_error(errors.ConcretizationTypeError, value.shape, what + " must be known while tracing.")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be an integer; got {value!r} of type {type(value)}.") from None
+
+
+def canonical_shape(shape: Any) -> tuple[int, ...]:
+    """Return an integer or a sequence of integers as a shape.
+
+    Raises `TypeError` for sizes that are no concrete integers, `ValueError` for negative ones.
+    """
+    sizes: Sequence[Any] = tuple(shape) if isinstance(shape, Iterable) and not _is_scalar_array(shape) else (shape,)
+    for size in sizes:
+        if isinstance(size, Array) and is_abstract(size):
+            raise TypeError(
+                f"Shapes must be 1D sequences of concrete values of integer type, got {shape}. A shape that depends on "
+                "traced values is not supported: mark the argument as static (jit's static_argnums)."
+            )
+    try:
+        result = tuple(map(operator.index, sizes))
+    except TypeError:
+        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.") from None
+    if any(size < 0 for size in result):
+        raise ValueError(f"Shapes must have non-negative dimensions, got {shape}.")
+    return result
+
+
+def _is_scalar_array(x: Any) -> bool:
+    return getattr(x, "ndim", None) == 0
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """Return the common shape of `shapes` under NumPy's broadcasting. Raises `ValueError` where there is none."""
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    out = []
+    for sizes in zip(*padded, strict=True):
+        others = {n for n in sizes if n != 1}
+        if len(others) > 1:
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(map(tuple, shapes))}")
+        out.append(others.pop() if others else 1)
+    return tuple(out)

@@ -1,0 +1,400 @@
+"""Tracing: what a Python function does to tensors, as a graph with no free variables.
+
+`trace(f, inputs)` runs `f` once on fake tensors (shape, dtype and device, no data) and records each torch operator
+that it calls. The result is a `ClosedGraph`: an FX graph of aten operators and structured primitives (primitive.py),
+whose leading inputs are the tensors that `f` captured from outside. Such a graph is a pure function of plain tensors,
+so it can be replayed under any stack of transformations, compiled, split, printed or exported.
+
+How a captured tensor is found: every Array hands its tensor out through `lift` while a trace is active. A tensor
+that is no fake of this trace comes from outside; `lift` makes it a further input and gives a fake in its place.
+Before tracing starts, all functorch levels and dispatch modes around it are put aside, so that the graph knows
+nothing of the transformations that it is traced under, and traces nest.
+
+A dispatch mode of our own records, in place of torch's make_fx: make_fx imports Dynamo, Inductor and sympy (1 s)
+and spends its time on symbolic shapes, which this library does not have.
+
+Private torch API used here (tried on 2.9, 2.11, 2.13): FakeTensorMode, `_disable_current_modes`,
+`temporarily_clear_interpreter_stack`, and the functorch wrapper queries of `torch._C._functorch`.
+"""
+
+import operator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._C import _functorch as functorch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
+
+from . import errors
+
+# How many traces are active in all threads together. Hot paths read it before anything slower.
+tracing = 0
+_count_lock = threading.Lock()
+
+
+class _Traces(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+
+
+_traces = _Traces()
+
+
+# Within this context manager, torch calls compute on real tensors although a trace is active.
+outside_traces = _disable_current_modes
+
+
+def current_trace() -> "Trace | None":
+    """Return the innermost trace of this thread."""
+    stack = _traces.stack
+    return stack[-1] if stack else None
+
+
+def is_tracing() -> bool:
+    """Tell whether a trace is active in this thread."""
+    return bool(tracing) and bool(_traces.stack)
+
+
+def base_of(tensor: Tensor) -> Tensor:
+    """Return the plain tensor under all functorch wrappers (vmap, grad, jvp levels) of `tensor`."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def is_batched(tensor: Tensor) -> bool:
+    """Tell whether a vmap level is among the wrappers of `tensor`, so that it stands for many values."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
+
+
+def is_fake(tensor: Tensor) -> bool:
+    """Tell whether `tensor` belongs to a trace, so that it has no value."""
+    return isinstance(base_of(tensor), FakeTensor)
+
+
+def is_tracer(tensor: Tensor) -> bool:
+    """Tell whether `tensor` belongs to a trace or to a functorch level."""
+    return functorch.is_functorch_wrapped_tensor(tensor) or isinstance(tensor, FakeTensor)
+
+
+def lift(tensor: Tensor) -> Tensor:
+    """Return `tensor` as the current trace of this thread sees it: itself, or a fake for a captured one.
+
+    Raises `UnexpectedTracerError` for a tensor of a trace that has ended.
+    """
+    trace = current_trace()
+    if trace is None:
+        check_alive(tensor)
+        return tensor
+    return trace.lift(tensor)
+
+
+def check_alive(tensor: Tensor) -> None:
+    """Raise `UnexpectedTracerError` when `tensor` is a fake of no trace that is active in this thread."""
+    base = base_of(tensor)
+    if isinstance(base, FakeTensor) and all(base.fake_mode is not t.fake_mode for t in _traces.stack):
+        raise errors.tracer_error(errors.UnexpectedTracerError, tuple(tensor.shape))
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """What a graph knows of a tensor: shape, torch dtype and device."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @staticmethod
+    def of(tensor: Tensor) -> "TensorType":
+        """Return the type of `tensor`, its batched dimensions under vmap not counted."""
+        return TensorType(tuple(tensor.shape), tensor.dtype, tensor.device)
+
+
+class _TraceFakeMode(FakeTensorMode):
+    """The fake tensors of one trace. When the trace has ended, an operator on one of them is an error."""
+
+    ended = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.ended:
+            leaked = next(a for a in tree_leaves((args, kwargs)) if isinstance(a, FakeTensor) and a.fake_mode is self)
+            raise errors.tracer_error(errors.UnexpectedTracerError, tuple(leaked.shape))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+class Trace(TorchDispatchMode):
+    """An active trace: the graph so far, and which node made which fake tensor.
+
+    `lowering` says for whom: None while the user's function is traced (structured primitives become one node each),
+    the name of a backend while a finished graph is rewritten for it (primitives spell themselves out).
+    """
+
+    def __init__(self, lowering: str | None = None, purpose: str = "", names: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.lowering, self.purpose, self.names = lowering, purpose, names
+        self.inputs: list[fx.Node] = []
+        self.root = torch.nn.Module()
+        self.graph = fx.Graph(owning_module=None)
+        self.fake_mode = _TraceFakeMode(allow_non_fake_inputs=True)
+        self.captured: list[Tensor] = []
+        self._lifted: dict[int, Tensor] = {}
+        # The fakes are kept alive with their nodes, so that no id is used twice.
+        self._nodes: dict[int, tuple[Tensor, fx.Node]] = {}
+        self._last_captured: fx.Node | None = None
+
+    # -- inputs ------------------------------------------------------------------------------------------------
+
+    def fake(self, type: TensorType) -> Tensor:
+        """Return a new contiguous fake tensor of this type, known to no node yet."""
+        with _disable_current_modes(), self.fake_mode:
+            return torch.empty(type.shape, dtype=type.dtype, device=type.device)
+
+    def add_input(self, type: TensorType) -> Tensor:
+        """Append an input of this type to the graph."""
+        tensor = self.fake(type)
+        self.inputs.append(self.graph.placeholder(f"arg{len(self._nodes)}"))
+        self.bind(tensor, self.inputs[-1])
+        return tensor
+
+    def lift(self, tensor: Tensor) -> Tensor:
+        """Return `tensor` if this trace made it; else the fake of an input that stands for it."""
+        base = base_of(tensor)
+        if isinstance(base, FakeTensor):
+            if base.fake_mode is self.fake_mode:
+                return tensor
+            check_alive(tensor)
+        known = self._lifted.get(id(tensor))
+        if known is not None:
+            return known
+        with temporarily_clear_interpreter_stack():
+            fake = self.fake(TensorType.of(tensor))
+        self.bind(fake, self._captured_node())
+        self.captured.append(tensor)
+        self._lifted[id(tensor)] = fake
+        return fake
+
+    def _captured_node(self) -> fx.Node:
+        # Behind the other captured inputs, before all else. A graph's root stands before its first node.
+        with self.graph.inserting_after(self._last_captured or self.graph._root):
+            self._last_captured = self.graph.placeholder(f"captured{len(self.captured)}")
+        return self._last_captured
+
+    def origin(self, tensor: Tensor) -> str:
+        """Say what is being traced and which named inputs `tensor` depends on, for error messages."""
+        entry = self._nodes.get(id(base_of(tensor)))
+        if entry is None or not self.purpose:
+            return ""
+        found, pending = set(), [entry[1]]
+        while pending:
+            node = pending.pop()
+            if node not in found:
+                found.add(node)
+                pending.extend(node.all_input_nodes)
+        names = [name for name, node in zip(self.names, self.inputs, strict=False) if node in found]
+        reason = f" because it depends on the value of {_listed(names)}" if names else ""
+        return f"The error occurred while tracing {self.purpose}. This value was not available in Python{reason}."
+
+    # -- operators ---------------------------------------------------------------------------------------------
+
+    def bind(self, tensor: Tensor, node: fx.Node) -> None:
+        """Note that `node` made `tensor`."""
+        node.meta["val"] = tensor
+        self._nodes[id(tensor)] = (tensor, node)
+
+    def node_of(self, tensor: Tensor) -> fx.Node:
+        """Return the node that made `tensor`; a real tensor that torch itself made becomes an input."""
+        entry = self._nodes.get(id(tensor))
+        if entry is None:
+            entry = self._nodes[id(self.lift(tensor))]
+        return entry[1]
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.node_of(value)
+        if isinstance(value, list | tuple):
+            return type(value)(self._argument(v) for v in value)
+        return value
+
+    def record(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
+        """Append a call of `target` whose results are the fakes in `out` (a tensor, or a flat sequence of them)."""
+        node = self.graph.call_function(
+            target,
+            tuple(self._argument(a) for a in args),
+            {k: self._argument(v) for k, v in kwargs.items()},
+        )
+        if isinstance(out, Tensor):
+            if id(out) not in self._nodes:  # an in-place operator returns a tensor that has its node already
+                self.bind(out, node)
+            return
+        if not isinstance(out, list | tuple):
+            return
+        node.meta["val"] = out
+        for index, part in enumerate(out):
+            if isinstance(part, Tensor) and id(part) not in self._nodes:
+                self.bind(part, self.graph.call_function(operator.getitem, (node, index)))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _NOT_RECORDED:
+            return func(*args, **(kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        self.record(func, args, kwargs or {}, out)
+        return out
+
+    def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
+        """Append a call of `target` that returns a tuple of tensors of these types, and return their fakes."""
+        out = [self.fake(type) for type in out_types]
+        self.record(target, args, {}, out)
+        return out
+
+    def submodule(self, module: fx.GraphModule) -> fx.Node:
+        """Attach a graph to this one and return the node that names it, for operators that take graphs."""
+        name = f"body{sum(1 for _ in self.root.children())}"
+        self.root.add_module(name, module)
+        return self.graph.get_attr(name)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"the argument{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def origin(tensor: Tensor) -> str:
+    """Say which arguments of the function being traced `tensor` depends on; empty where nothing is known."""
+    base = base_of(tensor)
+    for trace in reversed(_traces.stack):
+        if isinstance(base, FakeTensor) and base.fake_mode is trace.fake_mode:
+            return trace.origin(base)
+    return "It stands for a batch of values under vmap." if is_batched(tensor) else ""
+
+
+_NOT_RECORDED = {torch.ops.prim.device.default, torch.ops.aten.sym_size.int, torch.ops.aten.is_same_size.default}
+
+
+@dataclass(eq=False)
+class Graph:
+    """A pure function of tensors: `graph(*inputs)` returns a list of tensors.
+
+    `cache` is for what others derive from this graph (compiled code, its vjp): it lives and dies with the graph.
+    """
+
+    module: fx.GraphModule
+    in_types: tuple[TensorType, ...]
+    out_types: tuple[TensorType, ...]
+    cache: dict[Any, Any] = field(default_factory=dict)
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        """Run the operators one by one."""
+        return self.module.forward(*inputs)
+
+
+@dataclass(frozen=True)
+class ClosedGraph:
+    """A graph and the tensors that it captured from outside, which are its leading inputs."""
+
+    graph: Graph
+    captured: tuple[Tensor, ...]
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        """Run the operators one by one on the captured tensors and `inputs`."""
+        return self.graph(*self.closure(), *inputs)
+
+    def closure(self) -> tuple[Tensor, ...]:
+        """Return the captured tensors as the current trace sees them."""
+        return tuple(map(lift, self.captured)) if tracing else self.captured
+
+    @property
+    def captures_tracers(self) -> bool:
+        """Whether a captured tensor belongs to a transformation that is still going on."""
+        return any(map(is_tracer, self.captured))
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Within this context manager no trace of this thread is active: operations on real tensors compute."""
+    stack, _traces.stack = _traces.stack, []
+    try:
+        with _disable_current_modes(), temporarily_clear_interpreter_stack():
+            yield
+    finally:
+        _traces.stack = stack
+
+
+@contextmanager
+def _active(trace: Trace) -> Iterator[None]:
+    global tracing
+    with _count_lock:
+        tracing += 1
+    _traces.stack.append(trace)
+    try:
+        yield
+    finally:
+        _traces.stack.pop()
+        with _count_lock:
+            tracing -= 1
+
+
+def trace(
+    function: Callable[..., Sequence[Tensor]],
+    in_types: Sequence[TensorType],
+    lowering: str | None = None,
+    purpose: str = "",
+    names: Sequence[str] = (),
+) -> ClosedGraph:
+    """Trace `function`, which maps tensors to a flat sequence of tensors, on inputs of these types.
+
+    `purpose` ("f for jit") and the inputs' `names` go into error messages.
+    """
+    with _disable_current_modes(), temporarily_clear_interpreter_stack():
+        recorder = Trace(lowering, purpose, names)
+        inputs = [recorder.add_input(type) for type in in_types]
+        try:
+            with torch.enable_grad(), _active(recorder), recorder.fake_mode, recorder:
+                outputs = [recorder.lift(out) for out in function(*inputs)]
+        except DynamicOutputShapeException as error:
+            raise dynamic_shape_error(error) from error
+        finally:
+            recorder.fake_mode.ended = True
+        recorder.graph.output([recorder.node_of(out) for out in outputs])
+    recorder.graph.eliminate_dead_code(_has_effect)
+    graph = Graph(
+        fx.GraphModule(recorder.root, recorder.graph, "jaxish_graph"),
+        (*map(TensorType.of, recorder.captured), *in_types),
+        tuple(map(TensorType.of, outputs)),
+    )
+    return ClosedGraph(graph, tuple(recorder.captured))
+
+
+def dynamic_shape_error(error: Exception) -> Exception:
+    """Return JAX's error for an operator whose output shape depends on values."""
+    return errors.tracer_error(
+        errors.ConcretizationTypeError,
+        "unknown",
+        f"The shape of the result of {getattr(error, 'func', 'an operator')} depends on values. "
+        "Give the function its size= argument where it has one.",
+    )
+
+
+def _has_effect(node: fx.Node) -> bool:
+    if node.op in ("placeholder", "output"):
+        return True
+    schema = getattr(node.target, "_schema", None)
+    return (schema is not None and schema.is_mutable) or getattr(node.target, "has_effect", False)
+
+
+def depends_on(graph: fx.Graph, sources: Sequence[fx.Node]) -> set[fx.Node]:
+    """Return the nodes of `graph` that depend on one of `sources`, the sources included."""
+    found = set(sources)
+    for node in graph.nodes:
+        if any(argument in found for argument in node.all_input_nodes):
+            found.add(node)
+    return found

@@ -1,0 +1,145 @@
+"""Structured primitives: operations that torch.func cannot see through, each with rules of its own.
+
+A compiled call, a loop, a branch, a function with a custom derivative, a collective: each is a subclass of
+`Primitive`. An instance carries its static parameters (its graphs among them) and is called with plain tensors.
+
+What an instance is called under decides what happens (`Primitive.__call__`):
+
+  1. functorch levels are active: the innermost one applies its rule (`vmap`, `jvp` or `vjp` below), which calls
+     primitives again, one level further out;
+  2. else, a trace is active: the call becomes one node of its graph;
+     a trace that lowers a graph for a backend calls `lower` instead, which spells the operation out;
+  3. else: `run` computes.
+
+The contract of the rules: tensors are given and returned as flat lists; `out_types` must be exact; a rule may call
+any torch function and any primitive, and may not look at values. Rules are written with torch.func over the
+primitive's graphs, so that they nest to any order.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch as functorch
+
+from . import axes, graph
+from .graph import TensorType
+
+Dims = Sequence[int | None]
+
+
+class Primitive:
+    """Base class; a subclass gives `out_types`, `run` and the three rules, and `lower` where it differs from `run`."""
+
+    __name__ = "primitive"  # FX names nodes by these two
+    __module__ = "jaxish"
+    has_effect = False
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        """Return the types of the results."""
+        raise NotImplementedError
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        """Compute the results of plain tensors."""
+        raise NotImplementedError
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        """Compute the results while a graph is traced for a backend, by operators that it knows."""
+        return self.run(*inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        """Return results and their batch dimensions, for inputs batched along `dims` (None: not batched)."""
+        raise NotImplementedError(f"vmap of {self.__name__} is not implemented")
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Return the tangents of the results; a tangent of None is zero."""
+        raise NotImplementedError(f"forward-mode differentiation of {self.__name__} is not implemented")
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        """Return the cotangents of the inputs; a cotangent of None is zero."""
+        raise NotImplementedError(f"reverse-mode differentiation of {self.__name__} is not implemented")
+
+    def at_level(self, level: int) -> "Primitive":
+        """Return the primitive whose `jvp` or `vjp` the functorch level `level` applies: almost always this one."""
+        return self
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        if functorch.peek_interpreter_stack() is not None:
+            return list(_Apply.apply(self, *inputs))  # pyright: ignore
+        return self._base(*inputs)
+
+    def _base(self, *inputs: Tensor) -> list[Tensor]:
+        trace = graph.current_trace() if graph.tracing else None
+        if trace is None:
+            return self.run(*inputs)
+        inputs = tuple(map(trace.lift, inputs))
+        if trace.lowering is not None:
+            return self.lower(*inputs)
+        return trace.emit(self, inputs, self.out_types(*inputs))
+
+
+def differentiable(dtype: torch.dtype) -> bool:
+    """Tell whether tensors of this dtype have tangents."""
+    return dtype.is_floating_point or dtype.is_complex
+
+
+class _Apply(torch.autograd.Function):
+    """The bridge to torch.func: hands the rules of a primitive to whichever level is innermost."""
+
+    @staticmethod
+    def forward(primitive: Primitive, *inputs: Tensor) -> tuple[Tensor, ...]:
+        # A result that is an input itself would be taken for an in-place change.
+        results = primitive._base(*inputs)
+        return tuple(r.view_as(r) if any(r is i for i in inputs) else r for r in results)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        primitive, *tensors = inputs
+        ctx.primitive = primitive.at_level(axes.current_level())
+        ctx.count = len(tensors)
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(o for o in output if not differentiable(o.dtype)))
+        ctx.save_for_backward(*tensors, *output)
+        ctx.save_for_forward(*tensors, *output)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
+        # A pullback may be called after its level has ended. torch's own operators then see through the dead
+        # wrappers of saved tensors; a primitive that is not one of them has to unwrap them itself.
+        saved = tuple(map(_unwrap_dead, ctx.saved_tensors))
+        if all(c is None for c in cotangents):
+            return (None,) * (ctx.count + 1)
+        return (None, *ctx.primitive.vjp(saved[: ctx.count], saved[ctx.count :], cotangents))
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
+        return tuple(ctx.primitive.jvp(ctx.saved_tensors[: ctx.count], tangents[1:]))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], primitive: Primitive, *inputs: Tensor) -> Any:
+        results, dims = primitive.vmap(info.batch_size, in_dims[1:], *inputs)
+        return tuple(results), tuple(dims)
+
+
+def _unwrap_dead(tensor: Tensor) -> Tensor:
+    while (inner := functorch.unwrap_if_dead(tensor)) is not tensor:
+        tensor = inner
+    return tensor
+
+
+def popped_axis() -> Any:
+    """Return the axis name of the level whose vmap rule is being applied, or None."""
+    return axes.name_at(axes.current_level() + 1)
+
+
+def batch_front(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    """Return `tensor` with its batch dimension in front, repeated `size` times where it has none."""
+    return tensor.unsqueeze(0).expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+
+def instantiate(tangent: Tensor | None, primal: Tensor) -> Tensor:
+    """Return a tangent or cotangent, a None made zeros of the primal's type."""
+    return torch.zeros_like(primal) if tangent is None else tangent

@@ -1,0 +1,156 @@
+"""From the arguments of a function to tensors of one dtype: the front door of every jax.numpy and lax function.
+
+`tensors` converts without promotion, `promote` to the arguments' common dtype, `promote_inexact` to a floating or
+complex one. Each raises `TypeError` naming the function for what is no array or scalar, and returns the weak flag
+that the result has.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import config, dtypes, graph
+from .array import Array, as_array, check_arraylike, is_arraylike, scalar_tensor, tensor_of
+from .dtypes import TO_NUMPY, TO_TORCH
+
+
+def tensors(function: str, *args: Any) -> list[Tensor]:
+    """Return the tensors of `args`, dtypes as they are."""
+    return [tensor_of(x) if isinstance(x, Array) else _converted(function, i, x) for i, x in enumerate(args)]
+
+
+def tensor(function: str, x: Any) -> Tensor:
+    """Return the tensor of `x`, its dtype as it is."""
+    return tensor_of(x) if isinstance(x, Array) else _converted(function, 0, x)
+
+
+def _converted(function: str, position: int, x: Any) -> Tensor:
+    if not is_arraylike(x):
+        check_arraylike(function, *[0] * position, x)
+    return tensor_of(as_array(x))
+
+
+def promote(function: str, *args: Any) -> tuple[list[Tensor], bool]:
+    """Return tensors of the common dtype of `args`, and whether that is weak."""
+    first = args[0]
+    if type(first) is Array and all(type(x) is Array for x in args):
+        dtype = first._tensor.dtype
+        if all(x._tensor.dtype is dtype for x in args) and len({x._weak for x in args}) == 1:
+            return ([graph.lift(x._tensor) for x in args] if graph.tracing else [x._tensor for x in args]), first._weak
+    args, dtype, weak = _common(function, args)
+    return [cast(x, TO_TORCH[dtype]) for x in args], weak
+
+
+def _common(function: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], np.dtype, bool]:
+    check_arraylike(function, *args)
+    args = tuple(x if _is_plain(x) else as_array(x) for x in args)
+    dtype, weak = dtypes.promote(*map(dtypes.lattice_type, args))
+    return args, dtype, weak
+
+
+def promote_inexact(function: str, *args: Any) -> tuple[list[Tensor], bool]:
+    """Return tensors of the common dtype of `args`, integers and booleans made floating, and whether it is weak."""
+    if all(type(x) is Array for x in args):
+        found, weak = promote(function, *args)
+        dtype = found[0].dtype
+        if dtype.is_floating_point or dtype.is_complex:
+            return found, weak
+    args, common, weak = _common(function, args)
+    target = TO_TORCH[dtypes.to_inexact(common)]
+    return [cast(x, target) for x in args], weak
+
+
+def _is_plain(x: Any) -> bool:
+    kind = type(x)
+    return kind is Array or kind is float or kind is int or kind is bool or kind is complex
+
+
+def cast(x: Any, dtype: torch.dtype) -> Tensor:
+    """Return an Array or Python scalar as a tensor of `dtype`; integers that it cannot hold wrap around."""
+    if isinstance(x, Array):
+        return convert(tensor_of(x), dtype)
+    if type(x) is int:
+        x = _wrapped(x, dtype)
+    elif dtype.is_complex is False and type(x) is complex:
+        x = x.real
+    return scalar_tensor(x, dtype)
+
+
+def _wrapped(value: int, dtype: torch.dtype) -> int:
+    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
+        return value
+    bounds = torch.iinfo(dtype)
+    return (value - bounds.min) % (1 << dtype.itemsize * 8) + bounds.min
+
+
+def check_fits(value: int, dtype: torch.dtype) -> None:
+    """Raise `OverflowError` when an integer dtype cannot hold the Python integer `value`."""
+    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
+        return
+    bounds = torch.iinfo(dtype)
+    if not bounds.min <= value <= bounds.max:
+        raise OverflowError(f"Python integer {value} out of bounds for {TO_NUMPY[dtype]}")
+
+
+def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return `tensor` converted to `dtype` as JAX converts: bool by comparison with zero, complex to real by .real,
+    floating to integer with saturation at the bounds and NaN to zero."""
+    source = tensor.dtype
+    if source is dtype:
+        return tensor
+    if dtype is torch.bool:
+        return tensor != 0 if source not in _UNORDERED else tensor.to(torch.int64) != 0
+    if source.is_complex and not dtype.is_complex:
+        return convert(tensor.real, dtype)
+    if source.is_floating_point and not dtype.is_floating_point and not dtype.is_complex:
+        return _float_to_int(tensor, dtype)
+    if source is torch.uint64 and (dtype.is_floating_point or dtype.is_complex):
+        signed = tensor.view(torch.int64)
+        # torch converts uint64 by way of int64; the upper half is converted as half the value, odd bit kept.
+        half = ((signed >> 1) & 0x7FFFFFFFFFFFFFFF) | (signed & 1)
+        return torch.where(signed < 0, half.to(dtype) * 2, signed.to(dtype))
+    return tensor.to(dtype)
+
+
+_UNORDERED = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def _float_to_int(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    # C leaves out-of-range conversions undefined; XLA saturates.
+    info = torch.iinfo(dtype)
+    wide = tensor.double() if dtype.itemsize >= 4 or tensor.dtype.itemsize < 4 else tensor
+    wide = torch.nan_to_num(wide, nan=0.0, posinf=float("inf"), neginf=float("-inf"))
+    if dtype.itemsize < 8:
+        return wide.clamp(info.min, info.max).to(torch.int64).to(dtype)
+    if dtype is torch.int64:
+        top = wide >= 2.0**63
+        return torch.where(top, info.max, wide.clamp(min=-(2.0**63)).masked_fill(top, 0).to(torch.int64))
+    high = wide >= 2.0**63
+    low_part = torch.where(high, wide - 2.0**63, wide).clamp(0, 2.0**63 - 1024).to(torch.int64)
+    bits = torch.where(high, low_part | torch.iinfo(torch.int64).min, low_part)
+    return torch.where(wide >= 2.0**64, -1, bits).view(torch.uint64)
+
+
+def check_rank_promotion(function: str, *args: Tensor) -> None:
+    """Warn or raise, as `jax_numpy_rank_promotion` says, when tensors of different nonzero ranks meet."""
+    mode = config.numpy_rank_promotion.value
+    ranks = {t.dim() for t in args if t.dim()}
+    if mode == "allow" or len(ranks) < 2:
+        return
+    shapes = " ".join(str(tuple(t.shape)) for t in args)
+    message = (
+        f"Operands could not be broadcast together for {function} on shapes {shapes} and with the config option "
+        f"jax_numpy_rank_promotion='{mode}'. For more information, see "
+        "https://docs.jax.dev/en/latest/rank_promotion_warning.html. Reshape the operands to equal ranks."
+    )
+    if mode == "raise":
+        raise ValueError(message)
+    warnings.warn(message, stacklevel=3)
+
+
+def numpy_dtype(tensor: Tensor) -> np.dtype:
+    """Return the NumPy dtype of a tensor."""
+    return TO_NUMPY[tensor.dtype]

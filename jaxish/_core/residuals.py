@@ -1,0 +1,210 @@
+"""Reverse mode with saved values: a graph split into what runs forward and what runs back.
+
+`split(graph, wanted)` traces the vjp of a graph, and cuts it between the values that depend on cotangents and those
+that do not. The forward half returns the graph's results and the residuals, the values that the backward half needs.
+`Forward` is the primitive that runs a forward half. Only the innermost functorch level that differentiates goes back
+through the backward half; to levels further out both halves are functions like any other. This is how JAX nests
+derivatives, and it lets a custom_vjp rule inside be differentiated again, in forward mode too.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+
+import torch
+from torch import Tensor, fx
+from torch._C import _functorch as functorch
+
+from . import axes, derived, graph
+from .graph import Graph, TensorType
+from .primitive import Dims, Primitive, batch_front, differentiable, popped_axis
+
+# rule(primals, residuals, cotangents of the results) -> cotangents of the primals; None is absent or zero
+Rule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor | None]], list[Tensor | None]]
+
+
+def differentiating_level() -> tuple[int, bool] | None:
+    """Return the innermost functorch level that differentiates and whether it does so in reverse, or None."""
+    for level in reversed(functorch.get_interpreter_stack() or ()):
+        if level.key() == functorch.TransformType.Grad:
+            return level.level(), True
+        if level.key() == functorch.TransformType.Jvp:
+            return level.level(), False
+    return None
+
+
+def is_tracked(tensor: Tensor, level: int) -> bool:
+    """Tell whether the reverse-mode level `level` differentiates with respect to `tensor`."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level:
+            return tensor.requires_grad
+        tensor = functorch.get_unwrapped(tensor)
+    return False
+
+
+def split(
+    body: Graph, wanted: Sequence[bool], save: Callable[[fx.Node], bool] | None = None, constants: int = 0
+) -> tuple[Graph, Graph]:
+    """Return the forward and backward halves of the vjp of `body` with respect to its `wanted` inputs.
+
+    forward(inputs) -> results + residuals; backward(inputs + residuals + cotangents) -> cotangents of wanted inputs,
+    with cotangents of the differentiable results only. The residuals are all values that go back needs, or those for
+    which `save` says so: the backward half computes the others again. Values that depend on the first `constants`
+    inputs only are computed again too: a loop would save them once per step.
+    """
+    wanted = tuple(wanted)
+    key = ("split", wanted, save, constants)
+    return derived.cached(body, key, lambda: _cut(_joint(body, wanted), body, save, constants))
+
+
+def _joint(body: Graph, wanted: tuple[bool, ...]) -> Graph:
+    count = len(wanted)
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        results, cotangents = derived.vjp_call(body, wanted, tensors[:count], tensors[count:])
+        return [*results, *cotangents]
+
+    types = [*body.in_types, *(t for t in body.out_types if differentiable(t.dtype))]
+    return graph.trace(run, types).graph
+
+
+def _cut(
+    joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, constants: int
+) -> tuple[Graph, Graph]:
+    nodes = joint.module.graph
+    placeholders = nodes.find_nodes(op="placeholder")
+    primals, seeds = placeholders[: len(body.in_types)], placeholders[len(body.in_types) :]
+    outputs = list(nodes.output_node().args[0])  # pyright: ignore
+    results, cotangents = outputs[: len(body.out_types)], outputs[len(body.out_types) :]
+    late = graph.depends_on(nodes, seeds)
+    early = [n for n in nodes.nodes if n not in late and n.op == "call_function" and _is_tensor(n)]
+    if save is None:
+        behind = derived.between(primals, cotangents)
+        needed = {a for n in behind & late for a in n.all_input_nodes} | set(cotangents)
+        varying = graph.depends_on(nodes, primals[constants:]) if constants else set(early)
+        kept = [n for n in early if n in needed and n in varying]
+    else:
+        kept = [n for n in early if save(n)]
+    forward = derived.subgraph(joint, primals, [*results, *kept])
+    backward = derived.subgraph(joint, [*primals, *kept, *seeds], cotangents)
+    return forward, backward
+
+
+def _is_tensor(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), Tensor)
+
+
+class Forward(Primitive):
+    """A function being differentiated in reverse at `level`: its results, then the residuals of `rule`."""
+
+    __name__ = "forward"
+
+    def __init__(
+        self, body: Graph, count: int, rule: Rule, level: int, ordinary: Callable[[Graph], Primitive], name: str = ""
+    ) -> None:
+        self.body, self.count, self.rule, self.level, self.ordinary, self.name = body, count, rule, level, ordinary, name
+
+    def at_level(self, level: int) -> Primitive:
+        return self if level == self.level else self.ordinary(self.body)
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.body.out_types
+
+    def _base(self, *inputs: Tensor) -> list[Tensor]:
+        return self.ordinary(self.body)(*inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        name = popped_axis()
+        body = derived.batched(self.body, dims, size, name)
+        rule = mapped_rule(self.rule, dims, size, name)
+        results = Forward(body, self.count, rule, self.level, self.ordinary, self.name)(*inputs)
+        return results, [0] * len(results)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        raise TypeError(
+            f"can't apply forward-mode autodiff (jvp) to a custom_vjp function: {self.name} defines a reverse-mode rule "
+            "only. Use custom_jvp, or grad and vjp."
+        )
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        return self.rule(primals, results[self.count :], cotangents[: self.count])
+
+
+def differentiated(
+    body: Graph, inputs: Sequence[Tensor], call: Callable[[Graph], Primitive], save: Callable[[fx.Node], bool] | None = None
+) -> list[Tensor] | None:
+    """Call `body` so that the innermost level goes back through its backward half; None where no such level is.
+
+    `call` makes the primitive that runs a half.
+    """
+    level = differentiating_level()
+    if level is None or not level[1]:
+        return None
+    wanted = [is_tracked(t, level[0]) for t in inputs]
+    if not any(wanted):
+        return None
+    forward, backward = split(body, wanted, save)
+    rule = _pull_rule(call(backward), body.out_types, wanted)
+    return Forward(forward, len(body.out_types), rule, level[0], call)(*inputs)[: len(body.out_types)]
+
+
+def _pull_rule(backward: Primitive, out_types: Sequence[TensorType], wanted: Sequence[bool]) -> Rule:
+    def rule(
+        primals: Sequence[Tensor], saved: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
+        seeds = [
+            torch.zeros(t.shape, dtype=t.dtype, device=t.device) if c is None else c
+            for c, t in zip(cotangents, out_types, strict=True)
+            if differentiable(t.dtype)
+        ]
+        found = iter(backward(*primals, *saved, *seeds))
+        return [next(found) if w else None for w in wanted]
+
+    return rule
+
+
+def mapped_rule(rule: Rule, dims: Dims, size: int, name: Hashable | None) -> Rule:
+    """Return `rule` mapped over a batch: primals along `dims`, residuals and cotangents along dimension 0.
+
+    The cotangent of a primal that is the same for the whole batch is the sum over the batch.
+    """
+
+    def mapped(
+        primals: Sequence[Tensor], residuals: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
+        lists = (primals, residuals, cotangents)
+        all_dims = [*dims, *[0] * (len(residuals) + len(cotangents))]
+        found = map_optional(rule, lists, all_dims, size, name)
+        return [_in_place_of(f, d) for f, d in zip(found, dims, strict=True)]
+
+    return mapped
+
+
+def _in_place_of(cotangent: Tensor | None, dim: int | None) -> Tensor | None:
+    if cotangent is None or dim == 0:
+        return cotangent
+    return cotangent.sum(0) if dim is None else cotangent.movedim(0, dim)
+
+
+def map_optional(
+    rule: Callable[..., list[Tensor | None]], lists: Sequence[Sequence[Tensor | None]], dims: Dims, size: int,
+    name: Hashable | None,
+) -> list[Tensor | None]:  # fmt: skip
+    """Call `rule(*lists)` under vmap, tensors that are None staying None; results are batched along dimension 0.
+
+    `dims` are the batch dimensions of all tensors of all lists in a row.
+    """
+    flat = [t for tensors in lists for t in tensors]
+    present = [i for i, t in enumerate(flat) if t is not None]
+    pattern: list[bool] = []
+
+    def of_slices(*slices: Tensor) -> list[Tensor]:
+        values = dict(zip(present, slices, strict=True))
+        positions = iter(range(len(flat)))
+        results = rule(*([values.get(next(positions)) for _ in tensors] for tensors in lists))
+        pattern[:] = [r is not None for r in results]
+        return [r for r in results if r is not None]
+
+    mapped = axes.map_tensors(of_slices, [t for t in flat if t is not None], [dims[i] for i in present], size, name)
+    found = iter(batch_front(t, d, size) for t, d in mapped)
+    return [next(found) if p else None for p in pattern]

@@ -1,0 +1,385 @@
+"""Pytrees: optree's flattening with JAX's semantics.
+
+None is an empty node, dict keys are sorted, namedtuples, OrderedDict and defaultdict are nodes, and classes join by
+registration. Inside the library, hot paths call `flatten` and `PyTreeSpec.unflatten` of optree; what users see is
+`PyTreeDef`, which prints and compares as JAX's does. Key paths are computed by a walk of our own, since optree
+knows nothing of JAX's key classes.
+"""
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import optree
+
+NAMESPACE = "jaxish"
+IsLeaf = Callable[[Any], bool] | None
+ClassT = TypeVar("ClassT", bound=type)
+
+# ----------------------------------------------------------------------------------------- flattening, for the library
+
+
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], optree.PyTreeSpec]:
+    """Return the leaves of `tree` and its optree spec: the fast form that the transformations use."""
+    try:
+        return optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    except TypeError as error:
+        raise _sorting_error(error) from error
+
+
+def _sorting_error(error: Exception) -> Exception:
+    if "'<' not supported" in str(error):
+        return ValueError(f"Comparator raised exception while sorting pytree dictionary keys: {error}")
+    return error
+
+
+leaf_spec = optree.tree_structure(0)
+
+
+class PyTreeDef:
+    """The structure of a pytree, without its leaves. Made by `tree_structure` and `tree_flatten`."""
+
+    __slots__ = ("_spec",)
+
+    def __init__(self, spec: optree.PyTreeSpec) -> None:
+        self._spec = spec
+
+    num_leaves = property(lambda self: self._spec.num_leaves, doc="The number of leaves.")
+    num_nodes = property(lambda self: self._spec.num_nodes, doc="The number of nodes, leaves included.")
+
+    def unflatten(self, leaves: Iterable[Any], /) -> Any:
+        """Return the tree of this structure with these leaves. Raises `ValueError` when their number is wrong."""
+        return self._spec.unflatten(leaves)
+
+    def flatten_up_to(self, tree: Any, /) -> list[Any]:
+        """Return the subtrees of `tree` that stand where this structure has leaves."""
+        return self._spec.flatten_up_to(tree)
+
+    def children(self) -> list["PyTreeDef"]:
+        """Return the structures of the children of the root."""
+        return [PyTreeDef(child) for child in self._spec.children()]
+
+    def node_data(self) -> tuple[type, Any] | None:
+        """Return the root's type and its static data, or None for a leaf."""
+        if self._spec.is_leaf():
+            return None
+        kind = self._spec.type
+        return kind, self._spec.entries() if kind is dict else _metadata(self._spec)
+
+    def compose(self, inner: "PyTreeDef", /) -> "PyTreeDef":
+        """Return this structure with `inner` in the place of every leaf."""
+        return PyTreeDef(self._spec.compose(inner._spec))
+
+    def walk(self, f_node: Callable[[Any, Any], Any], f_leaf: Callable[[Any], Any] | None, leaves: Iterable[Any]) -> Any:
+        """Fold the tree from the leaves up: `f_leaf(leaf)` at leaves, `f_node(children, node_data)` at nodes."""
+        remaining = iter(leaves)
+
+        def fold(treedef: PyTreeDef) -> Any:
+            if treedef._spec.is_leaf():
+                leaf = next(remaining)
+                return leaf if f_leaf is None else f_leaf(leaf)
+            return f_node(tuple(map(fold, treedef.children())), treedef.node_data())
+
+        return fold(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PyTreeDef) and self._spec == other._spec
+
+    def __hash__(self) -> int:
+        return hash(self._spec)
+
+    def __repr__(self) -> str:
+        return f"PyTreeDef({_structure_text(self._spec)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PyTreeDef, (self._spec,)
+
+
+def _metadata(spec: optree.PyTreeSpec) -> Any:
+    kind = spec.type
+    if kind in (tuple, list, type(None)) or optree.is_namedtuple_class(kind):
+        return None
+    if kind is collections.OrderedDict:
+        return tuple(spec.entries())
+    # optree keeps the other kinds' metadata to itself; a tree of placeholders tells it.
+    probe = spec.unflatten([object()] * spec.num_leaves)
+    if kind is collections.defaultdict:
+        return probe.default_factory, tuple(spec.entries())
+    return _REGISTRY[kind].flatten(probe)[1]
+
+
+def _structure_text(spec: optree.PyTreeSpec) -> str:
+    if spec.is_leaf():
+        return "*"
+    kind, children = spec.type, [_structure_text(child) for child in spec.children()]
+    if kind is type(None):
+        return "None"
+    if kind is tuple:
+        return f"({children[0]},)" if len(children) == 1 else f"({', '.join(children)})"
+    if kind is list:
+        return f"[{', '.join(children)}]"
+    if kind is dict:
+        return "{" + ", ".join(f"{k!r}: {c}" for k, c in zip(spec.entries(), children, strict=True)) + "}"
+    if optree.is_namedtuple_class(kind):
+        return f"CustomNode(namedtuple[{kind.__name__}], [{', '.join(children)}])"
+    return f"CustomNode({kind.__name__}[{_metadata(spec)}], [{', '.join(children)}])"
+
+
+# ------------------------------------------------------------------------------------------------------- registration
+
+
+class _Registration(NamedTuple):
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]]
+    unflatten: Callable[[Any, Iterable[Any]], Any]
+    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None
+
+
+_REGISTRY: dict[type, _Registration] = {}
+_BUILTIN_NODES = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
+
+
+def register_pytree_node(
+    nodetype: type,
+    flatten_func: Callable[[Any], tuple[Iterable[Any], Hashable]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
+) -> None:
+    """Make `nodetype` an inner node of pytrees.
+
+    `flatten_func(obj)` returns (children, hashable static data), `unflatten_func(data, children)` inverts it.
+    Raises `ValueError` when the class is a node already.
+    """
+    if not isinstance(nodetype, type):
+        raise TypeError(f"register_pytree_node needs a class, got {nodetype!r}")
+    if nodetype in _REGISTRY or nodetype in _BUILTIN_NODES:
+        raise ValueError(f"Duplicate custom PyTreeDef type registration for {nodetype}.")
+
+    def flatten_children(obj: Any) -> tuple[tuple[Any, ...], Any]:
+        children, data = flatten_func(obj)
+        return tuple(children), data
+
+    optree.register_pytree_node(nodetype, flatten_children, unflatten_func, namespace=NAMESPACE)
+    _REGISTRY[nodetype] = _Registration(flatten_children, unflatten_func, flatten_with_keys_func)
+
+
+def register_pytree_with_keys(
+    nodetype: type,
+    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """Like `register_pytree_node`, for a class that names its children: pairs (key, child) in place of children."""
+    if flatten_func is None:
+
+        def flatten_func(obj: Any) -> tuple[Iterable[Any], Any]:
+            pairs, data = flatten_with_keys(obj)
+            return [child for _, child in pairs], data
+
+    register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys)
+
+
+def register_pytree_node_class(cls: ClassT) -> ClassT:
+    """Class decorator: make a class with `tree_flatten` and classmethod `tree_unflatten` a pytree node."""
+    register_pytree_node(cls, lambda obj: obj.tree_flatten(), cls.tree_unflatten)  # pyright: ignore
+    return cls
+
+
+def register_pytree_with_keys_class(cls: ClassT) -> ClassT:
+    """Class decorator: as `register_pytree_node_class`, with `tree_flatten_with_keys` giving (key, child) pairs."""
+    flatten_func = (lambda obj: obj.tree_flatten()) if hasattr(cls, "tree_flatten") else None
+    register_pytree_with_keys(
+        cls,
+        lambda obj: obj.tree_flatten_with_keys(),
+        cls.tree_unflatten,  # pyright: ignore
+        flatten_func,
+    )
+    return cls
+
+
+def register_dataclass(
+    nodetype: type,
+    data_fields: Iterable[str] | None = None,
+    meta_fields: Iterable[str] | None = None,
+    drop_fields: Iterable[str] = (),
+) -> type:
+    """Make a dataclass a pytree node: its data fields are children, its meta fields hashable static data.
+
+    Without field lists, fields marked `dataclasses.field(metadata={"static": True})` are meta fields.
+    Raises `ValueError` when the lists and the dataclass's init fields differ.
+    """
+    if (data_fields is None) != (meta_fields is None):
+        raise TypeError("register_dataclass: data_fields and meta_fields must both be specified or both be None.")
+    if data_fields is None or meta_fields is None:
+        if not dataclasses.is_dataclass(nodetype):
+            raise TypeError(
+                "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. "
+                f"Got {nodetype=}."
+            )
+        fields = [f for f in dataclasses.fields(nodetype) if f.init]
+        data_fields = [f.name for f in fields if not f.metadata.get("static")]
+        meta_fields = [f.name for f in fields if f.metadata.get("static")]
+    data, meta = tuple(data_fields), tuple(meta_fields)
+    if dataclasses.is_dataclass(nodetype):
+        _check_fields(nodetype, {*data, *meta}, set(drop_fields))
+
+    def flatten_func(obj: Any) -> tuple[Iterable[Any], Any]:
+        return [getattr(obj, name) for name in data], tuple(getattr(obj, name) for name in meta)
+
+    def flatten_with_keys(obj: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
+        children, aux = flatten_func(obj)
+        return zip(map(GetAttrKey, data), children, strict=True), aux
+
+    def unflatten_func(aux: Any, children: Iterable[Any]) -> Any:
+        return nodetype(**dict(zip(data, children, strict=True)), **dict(zip(meta, aux, strict=True)))
+
+    register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys)
+    return nodetype
+
+
+def _check_fields(nodetype: type, given: set[str], dropped: set[str]) -> None:
+    init = {f.name for f in dataclasses.fields(nodetype) if f.init} - dropped
+    if given != init:
+        raise ValueError(
+            f"data_fields and meta_fields must include all dataclass fields with init=True and only them. "
+            f"Missing: {sorted(init - given)}; unexpected: {sorted(given - init)}. Add missing fields to drop_fields "
+            "to leave them out."
+        )
+
+
+def register_static(cls: ClassT) -> ClassT:
+    """Class decorator: make instances of `cls` (hashable, comparable) nodes without leaves, static under jit."""
+    register_pytree_with_keys(cls, lambda obj: ((), obj), lambda obj, _: obj)
+    return cls
+
+
+# ----------------------------------------------------------------------------------------------------------- key paths
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """The key of a child of a sequence: its index."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class DictKey:
+    """The key of a child of a dict."""
+
+    key: Hashable
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """The key of a child that is an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FlattenedIndexKey:
+    """The key of a child of a class that was registered without keys: its index among the children."""
+
+    key: int
+
+    def __str__(self) -> str:
+        return f"[<flat index {self.key}>]"
+
+
+KeyEntry = SequenceKey | DictKey | GetAttrKey | FlattenedIndexKey
+KeyPath = tuple[Any, ...]
+
+
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """Return a key path as text: `['w'][0]`, or with `simple` the bare keys joined by `separator`."""
+    if not simple:
+        return separator.join(map(str, keys))
+    return separator.join(str(_simple_key(key)) for key in keys)
+
+
+def _simple_key(key: Any) -> Any:
+    for name in ("idx", "key", "name"):
+        if hasattr(key, name):
+            return getattr(key, name)
+    return key
+
+
+def children_with_keys(tree: Any) -> list[tuple[Any, Any]] | None:
+    """Return the (key, child) pairs of the root of `tree`, or None when it is a leaf."""
+    kind = type(tree)
+    if tree is None:
+        return []
+    if kind in _REGISTRY:
+        registration = _REGISTRY[kind]
+        if registration.flatten_with_keys is not None:
+            return list(registration.flatten_with_keys(tree)[0])
+        return [(FlattenedIndexKey(i), child) for i, child in enumerate(registration.flatten(tree)[0])]
+    if kind in (tuple, list):
+        return [(SequenceKey(i), child) for i, child in enumerate(tree)]
+    if kind is collections.OrderedDict:
+        return [(DictKey(k), child) for k, child in tree.items()]
+    if kind in (dict, collections.defaultdict):
+        return [(DictKey(k), tree[k]) for k in sorted(tree)]
+    if optree.is_namedtuple_class(kind):
+        return [(GetAttrKey(name), getattr(tree, name)) for name in kind._fields]
+    return None
+
+
+def leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, with_path: bool = False) -> list:
+    """Return the (key path, leaf) pairs of `tree`."""
+    found: list[tuple[KeyPath, Any]] = []
+
+    def visit(path: KeyPath, node: Any) -> None:
+        stop = is_leaf is not None and (is_leaf(path, node) if with_path else is_leaf(node))
+        pairs = None if stop else children_with_keys(node)
+        if pairs is None:
+            found.append((path, node))
+        else:
+            for key, child in pairs:
+                visit((*path, key), child)
+
+    visit((), tree)
+    return found
+
+
+# ------------------------------------------------------------------------------------------- prefixes and broadcasting
+
+
+def broadcast_prefix(prefix: Any, spec: optree.PyTreeSpec, is_leaf: IsLeaf = None) -> list[Any]:
+    """Return one value per leaf of `spec`: `prefix` is a tree whose leaves stand for whole subtrees.
+
+    Raises `ValueError` when `prefix` is no prefix of the structure.
+    """
+    leaves, prefix_spec = optree.tree_flatten(prefix, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
+    tree = spec.unflatten(range(spec.num_leaves))
+    subtrees = prefix_spec.flatten_up_to(tree)
+    return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in flatten(subtree)[0]]
+
+
+class Partial(functools.partial):
+    """`functools.partial` as a pytree: the function is static, the bound arguments are children."""
+
+    def __new__(cls, func: Callable[..., Any], *args: Any, **keywords: Any) -> "Partial":
+        if isinstance(func, functools.partial) and not isinstance(func, Partial):
+            # functools would merge the two partials; the inner one's arguments must stay static.
+            inner, func = func, lambda *a, **k: inner(*a, **k)
+            functools.update_wrapper(func, inner.func)
+        return super().__new__(cls, func, *args, **keywords)
+
+
+register_pytree_with_keys(
+    Partial,
+    lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
+    lambda func, children: Partial(func, *children[0], **children[1]),  # pyright: ignore
+)

@@ -1,0 +1,291 @@
+"""uint16, uint32 and uint64 arithmetic, which torch stores but mostly does not compute with (2.9 to 2.13).
+
+Three ideas carry all of it. Wrap-around operations and moves of elements are the same on the signed view of the
+bits (`via_bits`; a view costs nothing and fuses). Order is the signed order after flipping the sign bit
+(`via_order`). Division goes by way of a wider type, or of half the dividend where there is none. Nobody else knows
+about this: every function here takes tensors of any dtype, and hands all but the three to torch.
+
+Integer division and shifts are here for signed integers too, since torch raises, or leaves undefined, where XLA has
+a value: x / 0 has all bits set, x % 0 is x, the least integer / -1 is itself, shifts by more than the width give zero
+(or the sign).
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
+def via_bits(operation: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """Apply an operation that does not depend on the sign (add, mul, shift left, gather, flip, ...) to the bits."""
+    dtype = tensors[0].dtype
+    if dtype not in SIGNED:
+        return operation(*tensors)
+    signed = SIGNED[dtype]
+    return operation(*(t.view(signed) if t.dtype is dtype else t for t in tensors)).view(dtype)
+
+
+def ordered(tensor: Tensor) -> Tensor:
+    """Return a signed tensor whose order is that of the unsigned `tensor`; other dtypes as they are."""
+    signed = SIGNED.get(tensor.dtype)
+    return tensor if signed is None else tensor.view(signed) ^ torch.iinfo(signed).min
+
+
+def from_ordered(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Invert `ordered`."""
+    signed = SIGNED.get(dtype)
+    return tensor if signed is None else (tensor ^ torch.iinfo(signed).min).view(dtype)
+
+
+def via_order(operation: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """Apply an operation that picks elements by their order (maximum, amin, sort, ...)."""
+    dtype = tensors[0].dtype
+    return operation(*tensors) if dtype not in SIGNED else from_ordered(operation(*map(ordered, tensors)), dtype)
+
+
+# Wrap-around arithmetic
+
+
+def add(a: Tensor, b: Tensor) -> Tensor:
+    """Return a + b."""
+    return torch.add(a, b) if a.dtype not in SIGNED else via_bits(torch.add, a, b)
+
+
+def sub(a: Tensor, b: Tensor) -> Tensor:
+    """Return a - b."""
+    return torch.sub(a, b) if a.dtype not in SIGNED else via_bits(torch.sub, a, b)
+
+
+def mul(a: Tensor, b: Tensor) -> Tensor:
+    """Return a * b."""
+    return torch.mul(a, b) if a.dtype not in SIGNED else via_bits(torch.mul, a, b)
+
+
+def neg(a: Tensor) -> Tensor:
+    """Return -a."""
+    return torch.neg(a) if a.dtype not in SIGNED else via_bits(torch.neg, a)
+
+
+def abs(a: Tensor) -> Tensor:
+    """Return the absolute values."""
+    return torch.abs(a) if a.dtype not in SIGNED else a
+
+
+def sign(a: Tensor) -> Tensor:
+    """Return the signs of integers: -1, 0 or 1."""
+    return torch.sign(a) if a.dtype not in SIGNED else (a != 0).to(a.dtype)
+
+
+def bitwise_not(a: Tensor) -> Tensor:
+    """Return ~a."""
+    return torch.bitwise_not(a) if a.dtype not in SIGNED else via_bits(torch.bitwise_not, a)
+
+
+# Shifts
+
+
+def shift_left(a: Tensor, b: Tensor) -> Tensor:
+    """Return a << b; zero where b, read as unsigned, is not below the width."""
+    return torch.bitwise_left_shift(a, b) if a.dtype not in SIGNED else via_bits(torch.bitwise_left_shift, a, b)
+
+
+def shift_right_arithmetic(a: Tensor, b: Tensor) -> Tensor:
+    """Return a >> b with the sign bit copied in, unsigned integers read as signed."""
+    if a.dtype is not torch.uint8:
+        return via_bits(torch.bitwise_right_shift, a, b)
+    # A shift by more than the width, negative when read as signed, must still shift everything out.
+    return torch.bitwise_right_shift(a.view(torch.int8), b.clamp(max=8).view(torch.int8)).view(torch.uint8)
+
+
+def shift_right_logical(a: Tensor, b: Tensor) -> Tensor:
+    """Return a >> b with zeros shifted in, signed integers read as unsigned."""
+    if a.dtype is torch.uint8:
+        return torch.bitwise_right_shift(a, b)
+    return via_bits(_shift_right_logical, a, b)
+
+
+def _shift_right_logical(a: Tensor, b: Tensor) -> Tensor:
+    top = torch.iinfo(a.dtype).max
+    return torch.where(b == 0, a, torch.bitwise_right_shift((a >> 1) & top, b - 1))
+
+
+# Comparison
+
+
+def eq(a: Tensor, b: Tensor) -> Tensor:
+    """Return a == b."""
+    return torch.eq(a, b) if a.dtype not in SIGNED else torch.eq(ordered(a), ordered(b))
+
+
+def ne(a: Tensor, b: Tensor) -> Tensor:
+    """Return a != b."""
+    return torch.ne(a, b) if a.dtype not in SIGNED else torch.ne(ordered(a), ordered(b))
+
+
+def lt(a: Tensor, b: Tensor) -> Tensor:
+    """Return a < b."""
+    return torch.lt(a, b) if a.dtype not in SIGNED else torch.lt(ordered(a), ordered(b))
+
+
+def le(a: Tensor, b: Tensor) -> Tensor:
+    """Return a <= b."""
+    return torch.le(a, b) if a.dtype not in SIGNED else torch.le(ordered(a), ordered(b))
+
+
+def gt(a: Tensor, b: Tensor) -> Tensor:
+    """Return a > b."""
+    return torch.gt(a, b) if a.dtype not in SIGNED else torch.gt(ordered(a), ordered(b))
+
+
+def ge(a: Tensor, b: Tensor) -> Tensor:
+    """Return a >= b."""
+    return torch.ge(a, b) if a.dtype not in SIGNED else torch.ge(ordered(a), ordered(b))
+
+
+def maximum(a: Tensor, b: Tensor) -> Tensor:
+    """Return the greater of a and b."""
+    return torch.maximum(a, b) if a.dtype not in SIGNED else via_order(torch.maximum, a, b)
+
+
+def minimum(a: Tensor, b: Tensor) -> Tensor:
+    """Return the lesser of a and b."""
+    return torch.minimum(a, b) if a.dtype not in SIGNED else via_order(torch.minimum, a, b)
+
+
+# Division of integers
+
+
+def div(a: Tensor, b: Tensor) -> Tensor:
+    """Return integers divided, rounded towards zero; all bits set where b is zero."""
+    if a.dtype is torch.uint64:
+        return _divide_64(a, b)[0]
+    if a.dtype in SIGNED:
+        quotient = torch.div(_widened(a), _nonzero(_widened(b)), rounding_mode="trunc").to(a.dtype)
+    elif a.dtype is torch.uint8:
+        quotient = torch.div(a, _nonzero(b), rounding_mode="trunc")
+    else:
+        # The least integer divided by -1 traps on some processors: negate instead.
+        quotient = torch.where(b == -1, -a, torch.div(a, _divisor(b), rounding_mode="trunc"))
+    return torch.where(b == 0, _all_bits(a), quotient)
+
+
+def rem(a: Tensor, b: Tensor) -> Tensor:
+    """Return the remainder of integers with the sign of a; a where b is zero."""
+    if a.dtype is torch.uint64:
+        return _divide_64(a, b)[1]
+    if a.dtype in SIGNED:
+        remainder = torch.fmod(_widened(a), _nonzero(_widened(b))).to(a.dtype)
+    elif a.dtype is torch.uint8:
+        remainder = torch.fmod(a, _nonzero(b))
+    else:
+        remainder = torch.where(b == -1, 0, torch.fmod(a, _divisor(b)))
+    return torch.where(b == 0, a, remainder)
+
+
+def floor_divide(a: Tensor, b: Tensor) -> Tensor:
+    """Return integers divided, rounded down, as jax.numpy computes it from `div` and `rem`."""
+    quotient = div(a, b)
+    if a.dtype is torch.uint8 or a.dtype in SIGNED:
+        return quotient
+    return torch.where((torch.sign(a) != torch.sign(b)) & (rem(a, b) != 0), quotient - 1, quotient)
+
+
+def remainder(a: Tensor, b: Tensor) -> Tensor:
+    """Return the remainder of integers with the sign of b, as jax.numpy computes it from `rem`."""
+    found = rem(a, b)
+    if a.dtype is torch.uint8 or a.dtype in SIGNED:
+        return found
+    return torch.where((found != 0) & ((found < 0) != (b < 0)), found + b, found)
+
+
+def _nonzero(b: Tensor) -> Tensor:
+    return torch.where(b == 0, 1, b)
+
+
+def _divisor(b: Tensor) -> Tensor:
+    return torch.where((b == 0) | (b == -1), 1, b)
+
+
+def _widened(a: Tensor) -> Tensor:
+    return a.to(torch.int64)
+
+
+def _all_bits(a: Tensor) -> Tensor:
+    return bitwise_not(torch.zeros_like(a))
+
+
+def _divide_64(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    # Warren, Hacker's Delight, 9-3: unsigned division by way of signed division of half the dividend.
+    dividend, divisor = a.view(torch.int64), b.view(torch.int64)
+    half = (dividend >> 1) & torch.iinfo(torch.int64).max
+    quotient = torch.div(half, torch.where(divisor > 0, divisor, 1), rounding_mode="trunc") << 1
+    rest = dividend - quotient * divisor
+    above = ge(rest.view(a.dtype), b)
+    quotient, rest = torch.where(above, quotient + 1, quotient), torch.where(above, rest - divisor, rest)
+    # A divisor of 2**63 or more, negative as a signed integer, goes in once or not at all.
+    once = ge(a, b)
+    quotient = torch.where(divisor < 0, once.to(torch.int64), quotient)
+    rest = torch.where(divisor < 0, torch.where(once, dividend - divisor, dividend), rest)
+    quotient, rest = torch.where(divisor == 0, -1, quotient), torch.where(divisor == 0, dividend, rest)
+    return quotient.view(a.dtype), rest.view(a.dtype)
+
+
+# Reduction and scans: the result has the dtype of the operand (torch widens the sums of integers)
+
+
+def sum(a: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+    """Return the sums over `dims`, all of which must be given; over none, `a` itself."""
+    return via_bits(lambda t: torch.sum(t, tuple(dims), keepdim, dtype=t.dtype), a) if dims else a
+
+
+def prod(a: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """Return the products over one dimension."""
+    return via_bits(lambda t: torch.prod(t, dim, keepdim, dtype=t.dtype), a)
+
+
+def amax(a: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+    """Return the greatest elements over `dims`; over none, `a` itself."""
+    return via_order(lambda t: torch.amax(t, tuple(dims), keepdim), a) if dims else a
+
+
+def amin(a: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+    """Return the least elements over `dims`; over none, `a` itself."""
+    return via_order(lambda t: torch.amin(t, tuple(dims), keepdim), a) if dims else a
+
+
+def cumsum(a: Tensor, dim: int) -> Tensor:
+    """Return the running sums."""
+    return via_bits(lambda t: torch.cumsum(t, dim, dtype=t.dtype), a)
+
+
+def cumprod(a: Tensor, dim: int) -> Tensor:
+    """Return the running products."""
+    return via_bits(lambda t: torch.cumprod(t, dim, dtype=t.dtype), a)
+
+
+def cummax(a: Tensor, dim: int) -> Tensor:
+    """Return the running maxima."""
+    return via_order(lambda t: torch.cummax(t, dim).values, a)
+
+
+def cummin(a: Tensor, dim: int) -> Tensor:
+    """Return the running minima."""
+    return via_order(lambda t: torch.cummin(t, dim).values, a)
+
+
+def sort(a: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
+    """Return sorted values and the indices of the sorted elements."""
+    values, indices = torch.sort(ordered(a), dim=dim, descending=descending, stable=stable)
+    return from_ordered(values, a.dtype), indices
+
+
+def flip(a: Tensor, dims: Sequence[int]) -> Tensor:
+    """Return `a` with the order of the elements reversed along `dims`."""
+    return via_bits(lambda t: torch.flip(t, tuple(dims)), a)
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Return the matrix product."""
+    return torch.matmul(a, b) if a.dtype not in SIGNED else via_bits(torch.matmul, a, b)
