@@ -1,0 +1,57 @@
+"""The backends that compile graphs, by name: ours, and every backend that torch.compile knows.
+
+The contract is torch.compile's own. A backend is called with a GraphModule of aten operators (and torch's
+higher-order operators) and a list of example inputs (fake tensors); it returns a callable that takes the same
+number of tensors and returns a sequence of results. It may assume that inputs keep the shapes, dtypes and devices of
+the examples. It may not write into its inputs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.fx import GraphModule
+
+Compiled = Callable[..., Sequence[Tensor]]
+Backend = Callable[[GraphModule, list[Tensor]], Compiled]
+
+_BACKENDS: dict[str, Backend] = {}
+
+
+def register(name: str, backend: Backend) -> None:
+    """Make `backend` available under `name`."""
+    _BACKENDS[name] = backend
+
+
+def lookup(name: str) -> Backend:
+    """Return the backend of this name. Raises `ValueError` when neither jaxish nor torch.compile has it."""
+    if name in _BACKENDS:
+        return _BACKENDS[name]
+    from torch._dynamo.backends.registry import lookup_backend
+    from torch._dynamo.exc import InvalidBackend
+
+    try:
+        return lookup_backend(name)  # pyright: ignore
+    except InvalidBackend:
+        raise ValueError(f"Unknown backend {name!r} in jaxish_backend; the backends are {', '.join(names())}.") from None
+
+
+def names() -> list[str]:
+    """Return the names of all backends."""
+    from torch._dynamo.backends.registry import list_backends
+
+    return sorted({*_BACKENDS, *list_backends(exclude_tags=())})
+
+
+def _inductor(module: GraphModule, examples: list[Tensor]) -> Compiled:
+    from .inductor import compile_graph
+
+    return compile_graph(module, examples)
+
+
+def _interpret(module: GraphModule, examples: list[Tensor]) -> Any:
+    return module.forward
+
+
+register("inductor", _inductor)
+register("interpret", _interpret)

@@ -1,0 +1,60 @@
+"""Structured primitives inside compiled graphs: one opaque operator, `jaxish::structured`.
+
+A loop or a branch in a graph that a backend compiles stays a call of this operator. Its kernel runs the primitive,
+whose bodies are graphs with executables of their own, compiled in turn. So the size of the compiled code and the
+time to compile it do not grow with a loop's trip count, and one body compiles once for all its uses.
+
+The operator names its primitive by a string that is the same in every process (a hash of the primitive's graphs and
+parameters), since backends cache compiled code on disk by the text of the graph.
+"""
+
+import weakref
+
+import torch
+from torch import Tensor
+
+from .._core import graph
+from .._core.graph import TensorType
+from .._core.primitive import Primitive
+
+_PRIMITIVES: "weakref.WeakValueDictionary[str, Primitive]" = weakref.WeakValueDictionary()
+
+_library = torch.library.Library("jaxish", "DEF")
+_library.define("structured(Tensor[] inputs, str primitive, Device device) -> Tensor[]")
+
+
+def _kernel(inputs: list[Tensor], primitive: str, device: torch.device) -> list[Tensor]:
+    with torch.no_grad():
+        results = _PRIMITIVES[primitive].run(*inputs)
+    # The operator's contract with compiled code: results share no memory, are contiguous, and start aligned.
+    taken = {i.untyped_storage().data_ptr() for i in inputs}
+    return [_owned(result, taken) for result in results]
+
+
+def _owned(result: Tensor, taken: set[int]) -> Tensor:
+    if result.storage_offset() or not result.is_contiguous() or result.untyped_storage().data_ptr() in taken:
+        result = result.clone(memory_format=torch.contiguous_format)
+    taken.add(result.untyped_storage().data_ptr())
+    return result
+
+
+def _fake(inputs: list[Tensor], primitive: str, device: torch.device) -> list[Tensor]:
+    return [
+        torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in _PRIMITIVES[primitive].out_types(*inputs)
+    ]
+
+
+_library.impl("structured", _kernel, "CompositeExplicitAutograd")
+torch.library.register_fake("jaxish::structured", _fake, lib=_library)
+
+
+def call(primitive: Primitive, key: str, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+    """Append a call of `primitive` to the graph that is being lowered; `key` identifies it in every process."""
+    _PRIMITIVES[key] = primitive
+    trace = graph.current_trace()
+    assert trace is not None
+    # The graph's module keeps the primitive alive as long as compiled code may call it.
+    trace.root.__dict__.setdefault("structured_primitives", []).append(primitive)
+    types: list[TensorType] = list(primitive.out_types(*inputs))
+    device = types[0].device if types else torch.device("cpu")
+    return trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), types)

@@ -1,0 +1,552 @@
+"""Derivatives: grad, vjp, jvp and what is made of them, over torch.func's two modes.
+
+Conventions differ for complex numbers only: torch's vjp of a holomorphic f multiplies by the conjugate of f', JAX's
+by f' itself. Cotangents are therefore conjugated on their way in and out (`_pull`), and nowhere else.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import dtypes, tree
+from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, type_text
+from .._core.avals import ShapedArray, aval_of
+from .flat import Output, as_argument, check_callable, differentiable, name_of, unflatten_subset, wraps
+from .vmap import vmap
+
+
+def float0_zeros(x: Array) -> np.ndarray:
+    """Return the only tangent that an integer or boolean array has."""
+    return np.zeros(x.shape, dtypes.float0)
+
+
+def _conj(t: Tensor) -> Tensor:
+    return t.conj().resolve_conj() if t.is_complex() else t
+
+
+# ------------------------------------------------------------------------------------------------------- reverse mode
+
+
+class _Pullback:
+    """The function that `vjp` returns: from cotangents of the results to cotangents of the arguments."""
+
+    def __init__(self, pull: Callable[..., Any], output: Output, arrays: Sequence[Array], spec: Any, name: str) -> None:
+        self._pull, self._output, self._arrays, self._spec, self.__name__ = pull, output, arrays, spec, name
+
+    def __call__(self, out_ct: Any, /) -> tuple[Any, ...]:
+        leaves, spec = tree.flatten(out_ct)
+        if spec != self._output.spec:
+            raise ValueError(
+                "unexpected tree structure. The argument to a VJP function returned by jax.vjp must match the pytree "
+                f"structure of the differentiated function {self.__name__}, which returned "
+                f"{tree.PyTreeDef(self._output.spec)}, but got {tree.PyTreeDef(spec)}."
+            )
+        seeds = [_cotangent(c, a) for c, a in zip(leaves, self._output.arrays, strict=True) if differentiable(a)]
+        found = iter(_pull(self._pull, seeds))
+        cotangents = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in self._arrays]
+        return self._spec.unflatten(cotangents)
+
+
+def _cotangent(value: Any, primal: Array) -> Tensor:
+    if not is_arraylike(value):
+        raise TypeError(f"Argument {value!r} to a VJP function has type {type(value)}, which is not a valid JAX type.")
+    array = as_array(value)
+    if array.dtype != primal.dtype or array.shape != primal.shape:
+        raise ValueError(
+            f"unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got {type_text(array)}, but expected "
+            f"{type_text(primal)} because the corresponding output of the differentiated function had that type."
+        )
+    return tensor_of(array)
+
+
+def _pull(pull: Callable[..., Any], cotangents: Sequence[Tensor]) -> list[Tensor]:
+    """Call torch's pullback under JAX's convention for complex numbers."""
+    return [_conj(c) for c in pull(tuple(_conj(c) for c in cotangents))]
+
+
+def _linear_at(
+    fun: Callable[..., Any], leaves: Sequence[Any], spec: Any, chosen: Sequence[int], has_aux: bool
+) -> tuple[Output, list[Tensor], Callable[..., Any], Any]:
+    """Run `fun` (which takes the tree of `leaves` as its arguments) and return its output, the values of the
+    output outside the differentiation, torch's pullback to the `chosen` leaves, and the auxiliary result."""
+    arrays = [as_array(leaves[i]) for i in chosen]
+    output: Output | None = None
+    aux: Output | None = None
+
+    def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[list[Tensor], list[Tensor]]]:
+        nonlocal output, aux
+        args = unflatten_subset(spec, leaves, chosen, [from_kind(t, a.kind) for t, a in zip(tensors, arrays, strict=True)])
+        result = fun(*args[0], **args[1])
+        if has_aux:
+            result, extra = _split_aux(result)
+            aux = Output(extra, name_of(fun))
+        output = Output(result, name_of(fun))
+        tensors = output.tensors  # pyright: ignore
+        active = tuple(t for t, a in zip(tensors, output.arrays, strict=True) if differentiable(a))
+        return active, (list(tensors), aux.tensors if aux is not None else [])
+
+    _, pull, (values, extras) = torch.func.vjp(of_chosen, *map(tensor_of, arrays), has_aux=True)  # pyright: ignore
+    assert output is not None
+    extra = None if aux is None else aux.spec.unflatten(from_kind(t, k) for t, k in zip(extras, aux.kinds, strict=True))
+    return output, values, pull, extra
+
+
+def _split_aux(result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TypeError(
+            "expected function with aux output to return a two-element tuple, but got type "
+            f"{type(result)} with value {result!r}"
+        )
+    return result[0], result[1]
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:
+    """Return `fun(*primals)` and the function that maps cotangents of the result to cotangents of the primals.
+
+    With `has_aux`, `fun` returns (result, aux) and aux comes third. Integer primals get float0 cotangents.
+    Raises `ValueError` from the returned function when a cotangent's structure, shape or dtype is not the result's.
+    """
+    check_callable(fun)
+    _refuse_reduce_axes(reduce_axes)
+    leaves, spec = tree.flatten((primals, {}))
+    arrays = [as_argument(leaf, "vjp") for leaf in leaves]
+    chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
+    output, values, pull, aux = _linear_at(fun, arrays, spec, chosen, has_aux)
+    result = _rebuilt(output, values)
+    pullback = _Pullback(pull, output, arrays, tree.flatten(primals)[1], name_of(fun))
+    return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def _rebuilt(output: Output, values: Sequence[Tensor]) -> Any:
+    return output.spec.unflatten(from_kind(t, k) for t, k in zip(values, output.kinds, strict=True))
+
+
+def _refuse_reduce_axes(reduce_axes: Sequence[Any]) -> None:
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument is deprecated in JAX and not supported; use lax.psum.")
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[..., tuple[Any, Any]]:
+    """Return a function that gives both the value of the scalar function `fun` and its gradient.
+
+    `argnums` says with respect to which positional arguments (an integer, or a sequence for a tuple of gradients).
+    With `has_aux`, `fun` returns (value, aux) and the value becomes that pair. `holomorphic` allows complex results
+    and needs complex inputs; `allow_int` gives integer inputs float0 gradients.
+    Raises `TypeError` for inputs or outputs that have no gradient.
+    """
+    check_callable(fun)
+    _refuse_reduce_axes(reduce_axes)
+    positions = _argnums(argnums)
+
+    @wraps(fun)
+    def value_and_grad_f(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        leaves, spec = tree.flatten((args, kwargs))
+        wanted = _chosen_args(args, positions, argnums)
+        starts = np.cumsum([0, *(len(tree.flatten(a)[0]) for a in args)]).tolist()
+        selected = [i for p in wanted for i in range(starts[p], starts[p + 1])]
+        for i in selected:
+            leaves[i] = _grad_input(leaves[i], "grad", holomorphic, allow_int)
+        active = [i for i in selected if differentiable(leaves[i])]
+        output, values, pull, aux = _linear_at(fun, leaves, spec, active, has_aux)
+        result = _scalar_output(output, values, holomorphic)
+        found = dict(zip(active, _pull(pull, [torch.ones_like(tensor_of(result))]), strict=True))
+        gradients = {i: from_kind(found[i], leaves[i].kind) if i in found else float0_zeros(leaves[i]) for i in selected}
+        trees = [
+            tree.flatten(args[p])[1].unflatten(gradients[i] for i in range(starts[p], starts[p + 1])) for p in wanted
+        ]
+        gradient = trees[0] if isinstance(positions, int) else tuple(trees)
+        return ((result, aux) if has_aux else result), gradient
+
+    return value_and_grad_f
+
+
+def _argnums(argnums: Any) -> int | tuple[int, ...]:
+    if isinstance(argnums, Sequence) and not isinstance(argnums, str):
+        return tuple(map(operator.index, argnums))
+    return operator.index(argnums)
+
+
+def _chosen_args(args: tuple[Any, ...], positions: int | tuple[int, ...], argnums: Any) -> list[int]:
+    wanted = [positions] if isinstance(positions, int) else list(positions)
+    highest = max((p + 1 if p >= 0 else -p for p in wanted), default=0)
+    if highest > len(args):
+        raise TypeError(
+            f"differentiating with respect to {argnums=} requires at least {highest} positional arguments to be passed "
+            f"by the caller, but got only {len(args)} positional arguments."
+        )
+    return [p % len(args) for p in wanted]
+
+
+def _grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Array:
+    if not is_arraylike(leaf):
+        raise TypeError(f"Argument {leaf!r} of type {type(leaf)} is not a valid JAX type: {name} needs arrays or scalars.")
+    array = as_array(leaf)
+    if isinstance(array.dtype, dtypes.ExtendedDType):
+        raise TypeError(f"{name} requires real- or complex-valued inputs, but got a random key ({array.dtype}).")
+    if holomorphic and array.dtype.kind != "c":
+        raise TypeError(f"{name} with holomorphic=True requires inputs with complex dtype, but got {array.dtype.name}.")
+    if not differentiable(array) and not allow_int:
+        raise TypeError(
+            f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got "
+            f"{array.dtype.name}. If you want to use Boolean- or integer-valued inputs, use vjp or set allow_int to True."
+        )
+    return array
+
+
+def _scalar_output(output: Output, values: Sequence[Tensor], holomorphic: bool) -> Array:
+    if len(values) != 1 or not output.spec.is_leaf():
+        raise TypeError(f"Gradient only defined for scalar-output functions. Output was {_rebuilt(output, values)}.")
+    result = from_kind(values[0], output.kinds[0])
+    if result.shape:
+        raise TypeError(f"Gradient only defined for scalar-output functions. Output had shape: {result.shape}.")
+    _check_output(result, "grad", holomorphic)
+    return result
+
+
+def _check_output(result: Array, name: str, holomorphic: bool) -> None:
+    kind = result.dtype.kind
+    if holomorphic:
+        if kind != "c":
+            raise TypeError(f"{name} with holomorphic=True requires outputs with complex dtype, but got {result.dtype}.")
+    elif kind == "c":
+        raise TypeError(
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
+            f"{result.dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation of "
+            "non-holomorphic functions involving complex outputs, use jax.vjp directly."
+        )
+    elif not differentiable(result):
+        raise TypeError(
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
+            f"{result.dtype.name}. For differentiation of functions with integer outputs, use jax.vjp directly."
+        )
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[..., Any]:
+    """Return the gradient of the scalar function `fun`; the arguments are those of `value_and_grad`.
+
+    With `has_aux` the returned function gives (gradient, aux).
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
+
+    @wraps(fun)
+    def grad_f(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return grad_f
+
+
+# ------------------------------------------------------------------------------------------------------- forward mode
+
+
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """Return `fun(*primals)` and its derivative along `tangents`; with `has_aux` also the auxiliary result.
+
+    Raises `TypeError` or `ValueError` when a tangent's structure, dtype or shape is not its primal's.
+    """
+    check_callable(fun)
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            "primal and tangent arguments to jax.jvp must be tuples or lists; found "
+            f"{type(primals).__name__} and {type(tangents).__name__}."
+        )
+    leaves, spec = tree.flatten(tuple(primals))
+    tangent_leaves, tangent_spec = tree.flatten(tuple(tangents))
+    if spec != tangent_spec:
+        raise TypeError(
+            "primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree structure "
+            f"{tree.PyTreeDef(spec)} whereas tangents have tree structure {tree.PyTreeDef(tangent_spec)}."
+        )
+    arrays = [as_argument(leaf, "jvp") for leaf in leaves]
+    directions = [_tangent(t, a) for t, a in zip(tangent_leaves, arrays, strict=True)]
+    result, out_tangents, aux = _push(fun, arrays, spec, directions, has_aux)
+    return (result, out_tangents, aux) if has_aux else (result, out_tangents)
+
+
+def _tangent(value: Any, primal: Array) -> Tensor | None:
+    """Return the tensor of a tangent, None for the float0 tangent of an integer primal."""
+    found = np.dtype(dtypes.float0) if getattr(value, "dtype", None) == dtypes.float0 else as_array(value).dtype
+    expected = primal.dtype if differentiable(primal) else dtypes.float0
+    if found != expected:
+        raise TypeError(
+            "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool primal "
+            f"dtype the tangent dtype must be float0. Got primal dtype {primal.dtype} and so expected tangent dtype "
+            f"{expected}, but got tangent dtype {found} instead."
+        )
+    if tuple(value.shape if hasattr(value, "shape") else ()) != primal.shape:
+        raise ValueError(
+            "jvp called with different primal and tangent shapes; "
+            f"Got primal shape {primal.shape} and tangent shape as {tuple(np.shape(value))}"
+        )
+    return None if expected == dtypes.float0 else tensor_of(as_array(value))
+
+
+def _push(
+    fun: Callable[..., Any], arrays: Sequence[Array], spec: Any, directions: Sequence[Tensor | None], has_aux: bool
+) -> tuple[Any, Any, Any]:
+    chosen = [i for i, d in enumerate(directions) if d is not None]
+    output: Output | None = None
+    aux: Output | None = None
+
+    def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[list[Tensor], list[Tensor]]]:
+        nonlocal output, aux
+        values = [from_kind(t, arrays[i].kind) for t, i in zip(tensors, chosen, strict=True)]
+        result = fun(*unflatten_subset(spec, arrays, chosen, values))
+        if has_aux:
+            result, extra = _split_aux(result)
+            aux = Output(extra, name_of(fun))
+        output = Output(result, name_of(fun))
+        results = output.tensors
+        active = tuple(t for t, a in zip(results, output.arrays, strict=True) if differentiable(a))
+        return active, (results, aux.tensors if aux is not None else [])
+
+    if chosen:
+        primals = tuple(tensor_of(arrays[i]) for i in chosen)
+        active, tangents, (values, extras) = torch.func.jvp(
+            of_chosen, primals, tuple(d for d in directions if d is not None), has_aux=True
+        )
+    else:
+        active, (values, extras) = of_chosen()
+        tangents = tuple(map(torch.zeros_like, active))
+    assert output is not None
+    found = iter(tangents)
+    out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
+    extra = None if aux is None else aux.spec.unflatten(from_kind(t, k) for t, k in zip(extras, aux.kinds, strict=True))
+    return _rebuilt(output, values), output.spec.unflatten(out), extra
+
+
+# -------------------------------------------------------------------------------------------------- linear functions
+
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Return `fun(*primals)` and the linear function that maps tangents of the primals to tangents of the result.
+
+    `fun` runs once. The linear function is the transpose of the pullback, which is linear in its cotangents.
+    """
+    check_callable(fun)
+    leaves, spec = tree.flatten((primals, {}))
+    arrays = [as_argument(leaf, "linearize") for leaf in leaves]
+    chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
+    output, values, pull, aux = _linear_at(fun, arrays, spec, chosen, has_aux)
+    primal_spec = tree.flatten(primals)[1]
+
+    def f_jvp(*tangents: Any) -> Any:
+        tangent_leaves, tangent_spec = tree.flatten(tangents)
+        if tangent_spec != primal_spec:
+            raise TypeError(f"expected {tree.PyTreeDef(primal_spec)}, got {tree.PyTreeDef(tangent_spec)}")
+        for tangent, primal in zip(tangent_leaves, arrays, strict=True):
+            _check_linear_argument(tangent, primal)
+        directions = [tensor_of(as_array(tangent_leaves[i])) for i in chosen]
+        zeros = [torch.zeros_like(v) for v, a in zip(values, output.arrays, strict=True) if differentiable(a)]
+        _, transpose = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
+        # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
+        found = iter(transpose(tuple(directions)))
+        out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
+        return output.spec.unflatten(out)
+
+    result = _rebuilt(output, values)
+    return (result, f_jvp, aux) if has_aux else (result, f_jvp)
+
+
+def _check_linear_argument(tangent: Any, primal: Array) -> None:
+    if not differentiable(primal):
+        if getattr(tangent, "dtype", None) == dtypes.float0:
+            return
+        expected: Any = "float0"
+    else:
+        array = as_array(tangent)
+        if array.dtype == primal.dtype and array.shape == primal.shape:
+            return
+        expected = type_text(primal)
+    raise ValueError(
+        "linearized function called on tangent values inconsistent with the original primal values: "
+        f"got tangent {aval_of(tangent)} for primal {type_text(primal)}, but expected {expected}."
+    )
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[..., Any]:
+    """Return the transpose of the linear function `fun`: it maps cotangents of the result to those of `primals`.
+
+    `primals` give types only: arrays or `ShapeDtypeStruct`s. `fun` is evaluated at zeros.
+    Raises `TypeError` when the cotangent's type is not that of the result.
+    """
+    _refuse_reduce_axes(reduce_axes)
+    leaves, spec = tree.flatten(primals)
+    avals = [aval_of(leaf) for leaf in leaves]
+    zeros = spec.unflatten(_zeros(a) for a in avals)
+    if not all(dtypes.is_inexact(a.dtype) for a in avals):
+        raise NotImplementedError(
+            "linear_transpose needs floating or complex primals: torch does not differentiate integers. "
+            "Cast them to float first."
+        )
+    _, pullback = vjp(fun, *zeros)
+
+    def transposed_fun(out_cotangent: Any) -> Any:
+        try:
+            return pullback(out_cotangent)
+        except ValueError as error:
+            raise TypeError(f"cotangent type does not match function output: {error}") from None
+
+    return transposed_fun
+
+
+def _zeros(aval: ShapedArray) -> Array:
+    return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype)), aval.weak_type)
+
+
+# --------------------------------------------------------------------------------------------------------- jacobians
+
+
+def jacfwd(
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return the Jacobian of `fun`, column by column in forward mode: best for more outputs than inputs.
+
+    Each leaf of the result has the output's dimensions, then the input's. `argnums`, `has_aux`: as in `grad`.
+    """
+    check_callable(fun)
+    positions = _argnums(argnums)
+
+    @wraps(fun)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        wanted = _chosen_args(args, positions, argnums)
+        given = args[wanted[0]] if isinstance(positions, int) else tuple(args[p] for p in wanted)
+        leaves, spec = tree.flatten(given)
+        arrays = [_jacfwd_input(leaf, holomorphic) for leaf in leaves]
+
+        def of_given(*values: Any) -> Any:
+            rebuilt = spec.unflatten(values)
+            replaced = dict(zip(wanted, [rebuilt] if isinstance(positions, int) else rebuilt, strict=True))
+            return fun(*(replaced.get(p, a) for p, a in enumerate(args)), **kwargs)
+
+        def push(*tangents: Any) -> Any:
+            out = jvp(of_given, arrays, tangents, has_aux)
+            return (out[0], out[1], out[2]) if has_aux else (out[0], out[1], None)
+
+        value, columns, aux = vmap(push, out_axes=(None, -1, None))(*_standard_basis(arrays))
+        for leaf in tree.flatten(value)[0]:
+            if holomorphic:
+                _check_output(as_array(leaf), "jacfwd", holomorphic)
+        split = _split_last(columns, arrays, spec)
+        return (split, aux) if has_aux else split
+
+    return jacobian
+
+
+def _jacfwd_input(leaf: Any, holomorphic: bool) -> Array:
+    array = as_argument(leaf, "jacfwd")
+    if holomorphic and array.dtype.kind != "c":
+        raise TypeError(f"jacfwd with holomorphic=True requires inputs with complex dtype, but got {array.dtype.name}.")
+    if not holomorphic and (not differentiable(array) or array.dtype.kind == "c"):
+        raise TypeError(
+            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
+            f"{array.dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation of "
+            "non-holomorphic functions involving complex inputs or integer inputs, use jax.jvp directly."
+        )
+    return array
+
+
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """Return the Jacobian of `fun`, row by row in reverse mode: best for more inputs than outputs.
+
+    Each leaf of the result has the output's dimensions, then the input's. The arguments are those of `grad`.
+    """
+    check_callable(fun)
+    positions = _argnums(argnums)
+
+    @wraps(fun)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        wanted = _chosen_args(args, positions, argnums)
+        given = args[wanted[0]] if isinstance(positions, int) else tuple(args[p] for p in wanted)
+        leaves, spec = tree.flatten(given)
+        for leaf in leaves:
+            _grad_input(leaf, "jacrev", holomorphic, allow_int)
+
+        def of_given(value: Any) -> Any:
+            replaced = dict(zip(wanted, [value] if isinstance(positions, int) else value, strict=True))
+            return fun(*(replaced.get(p, a) for p, a in enumerate(args)), **kwargs)
+
+        value, pullback, *aux = vjp(of_given, given, has_aux=has_aux)
+        outs, out_spec = tree.flatten(value)
+        for leaf in outs:
+            _check_output(leaf, "jacrev", holomorphic)
+        basis = _standard_basis(outs)
+        rows = vmap(lambda *cts: pullback(out_spec.unflatten(cts))[0])(*basis)
+        split = [_split_first(leaf, outs) for leaf in tree.flatten(rows)[0]]
+        result = out_spec.unflatten(spec.unflatten(parts[i] for parts in split) for i in range(len(outs)))
+        return (result, aux[0]) if has_aux else result
+
+    return jacobian
+
+
+def _split_first(rows: Any, outs: Sequence[Array]) -> list[Any]:
+    """Split the leading dimension of `rows`, one row per output element, by outputs."""
+    if not isinstance(rows, Array):
+        starts = np.cumsum([0, *(o.size for o in outs)])
+        return [rows[a:b].reshape((*o.shape, *rows.shape[1:])) for a, b, o in zip(starts, starts[1:], outs, strict=False)]
+    parts = tensor_of(rows).split([o.size for o in outs])
+    return [Array(p.reshape((*o.shape, *p.shape[1:])), rows._weak) for p, o in zip(parts, outs, strict=True)]
+
+
+def _split_last(columns: Any, inputs: Sequence[Array], spec: Any) -> Any:
+    """Split the trailing dimension of each leaf, one column per input element, into the tree of inputs."""
+
+    def split(leaf: Any) -> Any:
+        tensor = tensor_of(leaf) if isinstance(leaf, Array) else torch.zeros(leaf.shape)
+        parts = tensor.split([a.size for a in inputs], dim=-1)
+        return spec.unflatten(
+            Array(p.reshape((*p.shape[:-1], *a.shape))) if isinstance(leaf, Array)
+            else np.zeros((*p.shape[:-1], *a.shape), dtypes.float0)
+            for p, a in zip(parts, inputs, strict=True)
+        )  # fmt: skip
+
+    leaves, out_spec = tree.flatten(columns)
+    return out_spec.unflatten(map(split, leaves))
+
+
+def _standard_basis(arrays: Sequence[Array]) -> list[Array]:
+    """Return for each array a batch of as many unit vectors as all arrays have elements together."""
+    total, start, basis = sum(a.size for a in arrays), 0, []
+    for array in arrays:
+        tensor = tensor_of(array)
+        rows = torch.arange(total, device=tensor.device).unsqueeze(1)
+        columns = torch.arange(start, start + array.size, device=tensor.device)
+        basis.append(Array((rows == columns).to(tensor.dtype).reshape((total, *array.shape)), array._weak))
+        start += array.size
+    return basis
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return the Hessian of `fun`, forward over reverse: leaves have the output's and twice the input's dimensions."""
+    return jacfwd(
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux, holomorphic=holomorphic
+    )

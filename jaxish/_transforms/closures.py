@@ -1,0 +1,38 @@
+"""closure_convert: what a function closes over, made arguments."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .._core import tree
+from .._core.array import Array, as_array, tensor_of
+from .._core.dtypes import is_inexact
+from .flat import arrays_from, as_argument, check_callable
+from .jit import trace_program
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function like `fun` that takes the floating arrays that `fun` closes over as further arguments, and these.
+
+    `fun` is traced at the types of `example_args`; the returned function takes arguments of those types.
+    """
+    check_callable(fun)
+    leaves, spec = tree.flatten(example_args)
+    arrays = [as_argument(leaf, "closure_convert") for leaf in leaves]
+    program = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), "closure_convert")
+    captured = program.closed.closure()
+    hoisted = [i for i, t in enumerate(captured) if is_inexact(Array(t).dtype)]
+
+    def converted(*args_then_consts: Any) -> Any:
+        args, consts = args_then_consts[: len(example_args)], args_then_consts[len(example_args) :]
+        given_leaves, given_spec = tree.flatten(args)
+        if given_spec != spec:
+            raise TypeError(
+                f"closure_convert: expected arguments of structure {tree.PyTreeDef(spec)}, got {tree.PyTreeDef(given_spec)}"
+            )
+        tensors = list(program.closed.closure())
+        for index, const in zip(hoisted, consts, strict=True):
+            tensors[index] = tensor_of(as_array(const))
+        results = program.closed.graph(*tensors, *(tensor_of(as_array(leaf)) for leaf in given_leaves))
+        return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    return converted, [Array(captured[i]) for i in hoisted]

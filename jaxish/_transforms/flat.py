@@ -1,0 +1,89 @@
+"""Between user functions on pytrees of arrays and functions on flat lists of tensors: shared by all transformations."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import optree
+from torch import Tensor
+
+from .._core import dtypes, tree
+from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
+
+
+def arrays_from(tensors: Sequence[Tensor], kinds: Sequence[Any]) -> list[Array]:
+    """Return the handles of these kinds on `tensors`."""
+    return [from_kind(t, k) for t, k in zip(tensors, kinds, strict=True)]
+
+
+class Output:
+    """What a user function returned, taken apart: flat arrays, their kinds and the structure."""
+
+    def __init__(self, result: Any, function_name: str) -> None:
+        leaves, self.spec = tree.flatten(result)
+        self.arrays = [as_output(leaf, function_name) for leaf in leaves]
+        self.kinds = [a.kind for a in self.arrays]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors, as the active trace sees them."""
+        return [tensor_of(a) for a in self.arrays]
+
+
+def as_output(leaf: Any, function_name: str) -> Array:
+    """Return a leaf of a function's result as an array. Raises `TypeError` for what is none."""
+    if not is_arraylike(leaf):
+        raise TypeError(
+            f"function {function_name} returned a value of type {type(leaf)}, which is not a valid JAX type. "
+            "Return arrays, scalars, or pytrees of them."
+        )
+    return as_array(leaf)
+
+
+def as_argument(leaf: Any, transformation: str) -> Array:
+    """Return a leaf of a function's arguments as an array. Raises `TypeError` for what is none."""
+    if not is_arraylike(leaf):
+        raise TypeError(
+            f"Cannot interpret value of type {type(leaf)} as an abstract array; it does not have a dtype attribute. "
+            f"{transformation} takes arrays, scalars and pytrees of them; mark other arguments as static."
+        )
+    return as_array(leaf)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return a name of `function` for messages."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def wraps(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`functools.wraps` for callables of every kind: partials and instances have no `__name__`."""
+
+    def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        functools.update_wrapper(wrapper, function)
+        if not hasattr(function, "__name__"):
+            wrapper.__name__ = name_of(function)
+        return wrapper
+
+    return decorate
+
+
+def check_callable(function: Any) -> None:
+    """Raise `TypeError` when `function` cannot be called."""
+    if not callable(function):
+        raise TypeError(f"Expected a callable value, got {function}")
+
+
+def differentiable(x: Array) -> bool:
+    """Tell whether an array has tangents of its own dtype (floating or complex)."""
+    dtype = x.dtype
+    return not isinstance(dtype, dtypes.ExtendedDType) and dtypes.is_inexact(dtype)
+
+
+def unflatten_subset(spec: optree.PyTreeSpec, fixed: Sequence[Any], chosen: Sequence[int], values: Sequence[Any]) -> Any:
+    """Return the tree of `spec` with leaves `fixed`, those at the indices `chosen` replaced by `values`."""
+    leaves = list(fixed)
+    for index, value in zip(chosen, values, strict=True):
+        leaves[index] = value
+    return spec.unflatten(leaves)

@@ -1,0 +1,245 @@
+"""checkpoint (remat): trade memory for time by computing values again on the way back.
+
+A policy says which values of the forward pass are kept. It is called as JAX calls it, `policy(prim, *avals,
+**params)`; `prim.name` is JAX's name of the operation where it has one (`dot_general`), else torch's.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from .._core import derived, residuals, tree
+from .._core.array import Array, as_array, from_kind, tensor_of
+from .._core.derived import Inline
+from .._core.graph import Graph, TensorType
+from .._core.primitive import Dims, Primitive, popped_axis
+from .flat import arrays_from, as_argument, check_callable, wraps
+from .jit import UNSPECIFIED, Signature, trace_program
+
+Policy = Callable[..., bool]
+
+
+class Checkpoint(Primitive):
+    """A call whose intermediate values are not kept for the way back, but for those that the policy names."""
+
+    __name__ = "checkpoint"
+
+    def __init__(self, body: Graph, save: Callable[[fx.Node], bool]) -> None:
+        self.body, self.save = body, save
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.body.out_types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return self.body(*inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        results = Checkpoint(derived.batched(self.body, dims, size, popped_axis()), self.save)(*inputs)
+        return results, [0] * len(results)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return derived.jvp_rule(self.body, lambda body: Checkpoint(body, self.save), primals, tangents)
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        results = residuals.differentiated(self.body, inputs, Inline, self.save)
+        return super().__call__(*inputs) if results is None else results
+
+
+def checkpoint(
+    fun: Callable[..., Any],
+    *,
+    prevent_cse: bool | Sequence[bool] = True,
+    policy: Policy | None = None,
+    static_argnums: int | tuple[int, ...] = (),
+    static_argnames: str | Iterable[str] = (),
+    concrete: Any = UNSPECIFIED,
+) -> Callable[..., Any]:
+    """Return `fun` such that differentiating it keeps its inputs only, and what `policy` says; the rest is recomputed.
+
+    Policies stand in `jax.checkpoint_policies`. `prevent_cse` asks that a compiler does not undo the recomputation;
+    Inductor merges equal operations within one jitted graph either way, so it has no effect on values and little on
+    memory there. Static arguments are Python values, as for `jit`.
+    """
+    check_callable(fun)
+    if concrete is not UNSPECIFIED:
+        raise TypeError("The concrete option of checkpoint is deprecated in JAX; use static_argnums.")
+    signature = Signature.of(fun, static_argnums or None, static_argnames or None, None, None)
+    save = _saver(policy)
+
+    @wraps(fun)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        static = {i for i in signature.static_argnums if i < len(args)}
+        named = {k: v for k, v in kwargs.items() if k in signature.static_argnames}
+        dynamic = tuple(a for i, a in enumerate(args) if i not in static), {k: v for k, v in kwargs.items() if k not in named}
+        leaves, spec = tree.flatten(dynamic)
+        arrays = [as_argument(leaf, "checkpoint") for leaf in leaves]
+
+        def rebuild(values: Sequence[Array]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            positional, keywords = spec.unflatten(values)
+            given = iter(positional)
+            return tuple(a if i in static else next(given) for i, a in enumerate(args)), {**keywords, **named}
+
+        program = trace_program(fun, arrays, rebuild, (), "checkpoint")
+        closed = program.closed
+        results = Checkpoint(closed.graph, save)(*closed.closure(), *map(tensor_of, arrays))
+        return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    return checkpointed
+
+
+# ----------------------------------------------------------------------------------------------------------- policies
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a policy is asked about: an operation by name."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_NAMES = {"mm": "dot_general", "bmm": "dot_general", "mv": "dot_general", "dot": "dot_general", "addmm": "dot_general",
+          "baddbmm": "dot_general", "convolution": "conv_general_dilated"}  # fmt: skip
+
+
+def operation_name(target: Any) -> str:
+    """Return JAX's name of a graph node's target where it has one, else torch's."""
+    name = target.__name__.split(".")[0] if hasattr(target, "__name__") else str(target)
+    return _NAMES.get(name, name)
+
+
+@functools.cache
+def _saver(policy: Policy | None) -> Callable[[fx.Node], bool]:
+    if policy is None:
+        return lambda node: False
+
+    def save(node: fx.Node) -> bool:
+        target = node.args[0].target if node.target is operator.getitem else node.target  # pyright: ignore
+        name = operation_name(target)
+        params: dict[str, Any] = {"name": target.label} if isinstance(target, Name) else {}
+        if name == "dot_general":
+            params["dimension_numbers"] = _dimension_numbers(node)
+        return bool(policy(Operation(name), *(n.meta.get("val") for n in node.all_input_nodes), **params))
+
+    return save
+
+
+def _dimension_numbers(node: fx.Node) -> tuple[Any, Any]:
+    batched = node.target in (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default)
+    return (((2,), (1,)), ((0,), (0,))) if batched else (((1,), (0,)), ((), ()))
+
+
+class CheckpointPolicies:
+    """The policies of `jax.checkpoint_policies`: which values of the forward pass are kept."""
+
+    @staticmethod
+    def everything_saveable(*_: Any, **__: Any) -> bool:
+        """Keep every value."""
+        return True
+
+    @staticmethod
+    def nothing_saveable(*_: Any, **__: Any) -> bool:
+        """Keep no value."""
+        return False
+
+    @staticmethod
+    def dots_saveable(prim: Any, *_: Any, **__: Any) -> bool:
+        """Keep the results of matrix products and convolutions."""
+        return prim.name in ("dot_general", "conv_general_dilated")
+
+    checkpoint_dots = dots_saveable
+
+    @staticmethod
+    def dots_with_no_batch_dims_saveable(prim: Any, *_: Any, **params: Any) -> bool:
+        """Keep the results of matrix products without batch dimensions."""
+        return prim.name == "dot_general" and not params["dimension_numbers"][1][0]
+
+    checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+    @staticmethod
+    def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
+        """Keep values named by `checkpoint_name` with one of these names, no others."""
+        return _NamePolicy(frozenset(names_which_can_be_saved), others=False)
+
+    @staticmethod
+    def save_any_names_but_these(*names_not_to_save: str) -> Policy:
+        """Keep values named by `checkpoint_name`, but for these names."""
+        return _NamePolicy(frozenset(names_not_to_save), others=False, invert=True)
+
+    @staticmethod
+    def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
+        """Keep every value but those named by `checkpoint_name` with one of these names."""
+        return _NamePolicy(frozenset(names_not_to_save), others=True, invert=True)
+
+    @staticmethod
+    def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
+        """Keep what either policy keeps."""
+        return lambda prim, *args, **params: policy_1(prim, *args, **params) or policy_2(prim, *args, **params)
+
+    @staticmethod
+    def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+        """Refused: torch graphs do not move residuals between memories."""
+        raise NotImplementedError("Offloading policies are not supported; use dots_with_no_batch_dims_saveable.")
+
+    @staticmethod
+    def save_and_offload_only_these_names(
+        *, names_which_can_be_saved: Sequence[str], names_which_can_be_offloaded: Sequence[str], offload_src: str, offload_dst: str
+    ) -> Policy:
+        """Refused: torch graphs do not move residuals between memories."""
+        raise NotImplementedError("Offloading policies are not supported; use save_only_these_names.")
+
+
+@dataclass(frozen=True)
+class _NamePolicy:
+    names: frozenset[str]
+    others: bool
+    invert: bool = False
+
+    def __call__(self, prim: Any, *_: Any, **params: Any) -> bool:
+        if prim.name != "name":
+            return self.others
+        return (params["name"] in self.names) != self.invert
+
+
+checkpoint_policies = CheckpointPolicies()
+
+
+class Name(Primitive):
+    """The identity, with a label that checkpoint policies can ask for."""
+
+    __name__ = "name"
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return list(inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        return self(*inputs), list(dims)
+
+    def jvp(self, primals: Any, tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return list(tangents)
+
+    def vjp(self, primals: Any, results: Any, cotangents: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        return cotangents
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """Return `x` (a pytree of arrays), its values labelled `name` for the policies of `checkpoint`."""
+    leaves, spec = tree.flatten(x)
+    label, arrays = Name(name), map(as_array, leaves)
+    return spec.unflatten(from_kind(label(tensor_of(a))[0], a.kind) for a in arrays)

@@ -1,0 +1,155 @@
+"""Ahead of time: the stages that a jitted function passes through, `jit(f).trace(x).lower().compile()(x)`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from .._backends import executable
+from .._core import config, tree
+from .._core.array import tensor_of, type_text
+from .jaxpr import ClosedJaxpr, closed_jaxpr
+from .jit import Jitted, Program, _PreparedCall
+
+
+@dataclass(frozen=True)
+class ArgInfo:
+    """The type of one argument leaf, and whether it is donated."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    donated: bool
+
+
+class Traced:
+    """A function traced for given argument types."""
+
+    def __init__(self, jitted: Jitted, program: Program, call: _PreparedCall) -> None:
+        self._jitted, self._program, self._call = jitted, program, call
+
+    fun_name = property(lambda self: self._program.name, doc="The function's name.")
+    in_avals = property(lambda self: list(self._program.in_avals), doc="The types of the argument leaves.")
+
+    @cached_property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The graph, in JAX's notation."""
+        return closed_jaxpr(self._program)
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the result, as a pytree of `ShapeDtypeStruct`s."""
+        return self._program.out_spec.unflatten(self._program.out_avals)
+
+    @property
+    def args_info(self) -> Any:
+        """The types of the arguments, as a pytree of `ArgInfo`s."""
+        donated = set(self._call.donated)
+        infos = [ArgInfo(a.shape, a.dtype, i in donated) for i, a in enumerate(self._program.in_avals)]
+        return self._call.rebuild(infos)  # pyright: ignore
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
+        """Return the graph in the backend's operators."""
+        if lowering_platforms is not None:
+            raise NotImplementedError("lower(lowering_platforms=...) is not supported: a graph belongs to its arrays' device.")
+        return Lowered(self)
+
+
+class Lowered:
+    """A traced function in the operators of the backend that will compile it."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+        self._body = traced._program.closed.graph
+
+    args_info = property(lambda self: self._traced.args_info, doc="The types of the arguments.")
+    out_info = property(lambda self: self._traced.out_info, doc="The types of the result.")
+    in_tree = property(lambda self: tree.PyTreeDef(tree.flatten(self._traced._call.given)[1]), doc="The arguments' structure.")
+    out_tree = property(lambda self: tree.PyTreeDef(self._traced._program.out_spec), doc="The result's structure.")
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """Return the graph as Python code of torch operators."""
+        if dialect not in (None, "torch", "fx"):
+            raise ValueError(f"Unknown dialect {dialect!r}: jaxish graphs have one text form, 'torch'.")
+        return executable.lowered(self._body, config.backend.value).print_readable(print_output=False)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """Return the `torch.fx.GraphModule` that the backend compiles."""
+        return executable.lowered(self._body, config.backend.value)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Return an estimate: `flops` of matrix products and convolutions, as torch counts them."""
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with FlopCounterMode(display=False) as counter:
+            self._body(*executable.examples(self._body))
+        return {"flops": float(counter.get_total_flops())}
+
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
+        """Compile now and return the executable. Raises `NotImplementedError` for compiler options."""
+        if compiler_options:
+            raise NotImplementedError("compile(compiler_options=...) is not supported; set torch._inductor.config directly.")
+        executable.of(self._body).compile()
+        return Compiled(self)
+
+
+class Compiled:
+    """A compiled computation: call it with arguments of the types that it was compiled for."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._lowered = lowered
+        self._program = lowered._traced._program
+
+    args_info = property(lambda self: self._lowered.args_info, doc="The types of the arguments.")
+    out_info = property(lambda self: self._lowered.out_info, doc="The types of the result.")
+    in_tree = property(lambda self: self._lowered.in_tree, doc="The arguments' structure.")
+    out_tree = property(lambda self: self._lowered.out_tree, doc="The result's structure.")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run. Raises `TypeError` when the arguments' types are not those that were compiled for."""
+        call = self._lowered._traced._jitted._prepared(args, kwargs)
+        if len(call.arrays) != len(self._program.in_avals):
+            raise TypeError(
+                f"Computation was compiled for {len(self._program.in_avals)} argument arrays, called with {len(call.arrays)}."
+            )
+        for array, wanted in zip(call.arrays, self._program.in_avals, strict=True):
+            if array.shape != wanted.shape or array.dtype != wanted.dtype:
+                raise TypeError(
+                    f"Argument types differ from the types for which this computation was compiled: got "
+                    f"{type_text(array)}, compiled for {wanted.str_short()}. Call the jitted function for other types."
+                )
+        return self._program([tensor_of(a) for a in call.arrays])
+
+    def as_text(self) -> str:
+        """Return the compiled graph as Python code of torch operators."""
+        return self._lowered.as_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Return an estimate of the work: see `Lowered.cost_analysis`."""
+        return self._lowered.cost_analysis()
+
+    def memory_analysis(self) -> "MemoryStats":
+        """Return the bytes of arguments and results."""
+        body = self._program.closed.graph
+        sizes = [sum(_bytes(t) for t in types) for types in (body.in_types, body.out_types)]
+        return MemoryStats(argument_size_in_bytes=sizes[0], output_size_in_bytes=sizes[1])
+
+    def runtime_executable(self) -> Any:
+        """Return the callable that runs on torch tensors: captured tensors first, then the arguments."""
+        return executable.of(self._program.closed.graph).run
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes that a compiled computation takes and gives."""
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+
+
+def _bytes(type: Any) -> int:
+    return torch.Size(type.shape).numel() * type.dtype.itemsize
+
+
+Wrapped = Jitted

@@ -1,0 +1,198 @@
+"""vmap: a function of one example made a function of a batch, through functorch's batching rules."""
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import optree
+from torch import Tensor
+
+from .._core import axes, graph, tree
+from .._core.array import Array, as_array, is_arraylike, tensor_of
+from .._core.avals import aval_of
+from .._core.primitive import batch_front
+from .flat import Output, arrays_from, check_callable, name_of, wraps
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_name: Hashable | None = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Hashable | tuple[Hashable, ...] | None = None,
+    sum_match: bool = False,
+) -> Callable[..., Any]:
+    """Return `fun` mapped over an axis of its arguments.
+
+    `in_axes` is an integer, None (not mapped) or a tuple of these per positional argument, each of which may be a
+    prefix of that argument's pytree; keyword arguments are mapped over their axis 0. `out_axes` says where the mapped
+    axis stands in each result. `axis_name` binds the axis for collectives, `axis_size` gives its size where no
+    argument does. `spmd_axis_name` names mesh axes for sharding constraints inside `fun`.
+
+    Raises `ValueError` when sizes differ, an axis is out of range, or a mapped result has None in `out_axes`.
+    """
+    check_callable(fun)
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or type(in_axes) in (int, tuple)):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed "
+            f"to the function, but got {in_axes}."
+        )
+    if not all(type(a) is int for a in tree.flatten(in_axes)[0]):
+        raise TypeError(f"vmap in_axes must be an int, None, or (nested) container with those types as leaves, got {in_axes}.")
+    if not all(type(a) is int for a in tree.flatten(out_axes)[0]):
+        raise TypeError(f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, got {out_axes}.")
+    if spmd_axis_name is not None:
+        raise NotImplementedError(
+            "vmap(spmd_axis_name=...) needs sharding, which this version does not have. Leave it out on one device."
+        )
+    if sum_match:
+        raise NotImplementedError("vmap(sum_match=True) is not supported; sum over the mapped axis explicitly.")
+
+    @wraps(fun)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                f"passed to the function, but got {len(in_axes)=}, {len(args)=}"
+            )
+        leaves, spec = tree.flatten((args, kwargs))
+        dims = [0] * len(leaves) if in_axes == 0 and type(in_axes) is int else _dims(in_axes, args, kwargs)
+        size = _mapped_size(fun, args, kwargs, leaves, dims, axis_size)
+        return _call(fun, leaves, spec, dims, size, out_axes, axis_name)
+
+    return mapped
+
+
+def _dims(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+    spec = tree.flatten(args)[1]
+    try:
+        dims = tree.broadcast_prefix(in_axes, spec, is_leaf=_is_none)
+    except ValueError as error:
+        raise ValueError(f"vmap in_axes specification must be a tree prefix of the corresponding value: {error}") from None
+    return dims + [0] * len(tree.flatten(kwargs)[0])
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _mapped_size(
+    fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any], dims: list[int | None], axis_size: int | None
+) -> int:
+    if not leaves and axis_size is None:
+        raise ValueError(
+            "vmap wrapped function must be passed at least one argument containing an array or axis_size must be "
+            f"specified, got empty *args={args} and **kwargs={kwargs}"
+        )
+    sizes = [_size_along(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
+    if axis_size is not None:
+        sizes.append(axis_size)
+    if not sizes:
+        raise ValueError("vmap must have at least one non-None value in in_axes or axis_size must be specified")
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(_mismatch(fun, args, kwargs, dims, axis_size))
+    return sizes[0]
+
+
+def _size_along(leaf: Any, dim: int) -> int:
+    shape = leaf._tensor.shape if type(leaf) is Array else _shape_of(leaf)
+    try:
+        return shape[dim]
+    except IndexError:
+        rank = dim + 1 if dim >= 0 else -dim
+        raise ValueError(
+            f"vmap was requested to map its argument along axis {dim}, which implies that its rank should be at least "
+            f"{rank}, but is only {len(shape)} (its shape is {tuple(shape)})"
+        ) from None
+
+
+def _shape_of(leaf: Any) -> Sequence[int]:
+    if not is_arraylike(leaf):
+        raise TypeError(
+            f"Output from batched function {leaf!r} with type {type(leaf)} is not a valid JAX type; vmap maps arrays. "
+            "Use in_axes=None for an argument that is no array."
+        )
+    return as_array(leaf).shape
+
+
+def _mismatch(fun: Callable[..., Any], args: Any, kwargs: Any, dims: list[int | None], axis_size: int | None) -> str:
+    try:
+        names = list(inspect.signature(fun).bind(*args, **kwargs).signature.parameters)
+    except (TypeError, ValueError):
+        names = []
+    lines = ["vmap got inconsistent sizes for array axes to be mapped:"]
+    paths = tree.leaves_with_path(args) + tree.leaves_with_path(kwargs)
+    count = len(tree.leaves_with_path(args))
+    for position, ((path, leaf), dim) in enumerate(zip(paths, dims, strict=True)):
+        if dim is None:
+            continue
+        if position >= count:
+            name = f"kwargs{tree.keystr(path)}"
+        elif path[0].idx < len(names):
+            name = f"argument {names[path[0].idx]}{tree.keystr(path[1:])}"
+        else:
+            name = f"args{tree.keystr(path)}"
+        lines.append(f"  * axis {dim} of {name} of type {aval_of(leaf).str_short()} has size {_size_along(leaf, dim)};")
+    if axis_size is not None:
+        lines.append(f"  * axis_size was given as {axis_size};")
+    return "\n".join(lines)
+
+
+def _call(
+    fun: Callable[..., Any], leaves: list[Any], spec: optree.PyTreeSpec, dims: list[int | None], size: int,
+    out_axes: Any, axis_name: Hashable | None,
+) -> Any:  # fmt: skip
+    # Unmapped leaves pass as they are: Python scalars stay Python scalars, and objects that are no arrays stay objects.
+    mapped = [i for i, dim in enumerate(dims) if dim is not None]
+    arrays = [as_array(leaves[i]) for i in mapped]
+    tensors = [tensor_of(a) for a in arrays]
+    positive = [d if d >= 0 else d + a.ndim for d, a in zip((dims[i] for i in mapped), arrays, strict=True)]  # pyright: ignore
+    output: Output | None = None
+
+    def of_slices(*slices: Tensor) -> list[Tensor]:
+        nonlocal output
+        for index, array in zip(mapped, arrays_from(slices, [a.kind for a in arrays]), strict=True):
+            leaves[index] = array
+        args, kwargs = spec.unflatten(leaves)
+        output = Output(fun(*args, **kwargs), name_of(fun))
+        return output.tensors
+
+    leaves = list(leaves)
+    results = axes.map_tensors(of_slices, tensors, positive, size, axis_name)
+    assert output is not None
+    placed = _placed(results, output, out_axes, size, fun)
+    return output.spec.unflatten(arrays_from(placed, output.kinds))
+
+
+def _placed(
+    results: list[tuple[Tensor, int | None]], output: Output, out_axes: Any, size: int, fun: Callable[..., Any]
+) -> list[Tensor]:
+    if out_axes == 0 and type(out_axes) is int:
+        return [batch_front(tensor, dim, size) for tensor, dim in results]
+    try:
+        wanted = tree.broadcast_prefix(out_axes, output.spec, is_leaf=_is_none)
+    except ValueError as error:
+        raise ValueError(f"vmap out_axes specification must be a tree prefix of the corresponding value: {error}") from None
+    placed = []
+    for (tensor, dim), target, array in zip(results, wanted, output.arrays, strict=True):
+        if target is None:
+            if dim is not None:
+                raise ValueError(
+                    f"vmap has mapped output but out_axes is {out_axes}: a result of {name_of(fun)} with shape "
+                    f"{tuple(array.shape)} differs between examples. Give its axis in out_axes."
+                )
+            placed.append(tensor)
+            continue
+        rank = array.ndim + 1
+        if not -rank <= target < rank:
+            raise ValueError(f"axis {target} is out of bounds for array of dimension {rank}: check vmap's out_axes")
+        placed.append(batch_front(tensor, dim, size).movedim(0, target % rank))
+    return placed
+
+
+def is_batched(x: Array) -> bool:
+    """Tell whether `x` stands for a batch of values of some vmap that is going on."""
+    return graph.is_batched(x._tensor)
