@@ -1,0 +1,9 @@
+"""Structured control flow: loops and branches that are traced once, whatever their values."""
+
+from .associative_scan import associative_scan as associative_scan
+from .cond import cond as cond
+from .cond import switch as switch
+from .map import map as map
+from .scan import scan as scan
+from .while_loop import fori_loop as fori_loop
+from .while_loop import while_loop as while_loop
