@@ -1,0 +1,76 @@
+"""jaxish: JAX's programming model on PyTorch's machinery.
+
+`import jaxish as jax` is all that a JAX program needs; `python -m jaxish run program.py` needs not even that.
+This module hands on the names of `jax`.
+"""
+
+from . import core as core
+from . import dtypes as dtypes
+from . import errors as errors
+from . import lax as lax
+from . import nn as nn
+from . import numpy as numpy
+from . import random as random
+from . import stages as stages
+from . import tree as tree
+from . import tree_util as tree_util
+from . import typing as typing
+from ._backends.devices import Device as Device
+from ._backends.devices import default_backend as default_backend
+from ._backends.devices import device_count as device_count
+from ._backends.devices import devices as devices
+from ._backends.devices import local_device_count as local_device_count
+from ._backends.devices import local_devices as local_devices
+from ._backends.devices import process_count as process_count
+from ._backends.devices import process_index as process_index
+from ._backends.devices import process_indices as process_indices
+from ._core.array import Array as Array
+from ._core.avals import ShapeDtypeStruct as ShapeDtypeStruct
+from ._core.avals import aval_of as typeof
+from ._core.config import config as config
+from ._core.config import debug_infs as debug_infs
+from ._core.config import debug_key_reuse as debug_key_reuse
+from ._core.config import debug_nans as debug_nans
+from ._core.config import default_device as default_device
+from ._core.config import default_matmul_precision as default_matmul_precision
+from ._core.config import default_prng_impl as default_prng_impl
+from ._core.config import disable_jit as disable_jit
+from ._core.config import enable_custom_prng as enable_custom_prng
+from ._core.config import enable_x64 as enable_x64
+from ._core.config import explain_cache_misses as explain_cache_misses
+from ._core.config import legacy_prng_key as legacy_prng_key
+from ._core.config import log_compiles as log_compiles
+from ._core.config import numpy_dtype_promotion as numpy_dtype_promotion
+from ._core.config import numpy_rank_promotion as numpy_rank_promotion
+from ._core.config import threefry_partitionable as threefry_partitionable
+from ._core.dtypes import float0 as float0
+from ._transforms.autodiff import grad as grad
+from ._transforms.autodiff import hessian as hessian
+from ._transforms.autodiff import jacfwd as jacfwd
+from ._transforms.autodiff import jacobian as jacobian
+from ._transforms.autodiff import jacrev as jacrev
+from ._transforms.autodiff import jvp as jvp
+from ._transforms.autodiff import linear_transpose as linear_transpose
+from ._transforms.autodiff import linearize as linearize
+from ._transforms.autodiff import value_and_grad as value_and_grad
+from ._transforms.autodiff import vjp as vjp
+from ._transforms.closures import closure_convert as closure_convert
+from ._transforms.custom_rules import custom_gradient as custom_gradient
+from ._transforms.custom_rules import custom_jvp as custom_jvp
+from ._transforms.custom_rules import custom_vjp as custom_vjp
+from ._transforms.jaxpr import eval_shape as eval_shape
+from ._transforms.jaxpr import make_jaxpr as make_jaxpr
+from ._transforms.jit import clear_caches as clear_caches
+from ._transforms.jit import jit as jit
+from ._transforms.placement import block_until_ready as block_until_ready
+from ._transforms.placement import copy_to_host_async as copy_to_host_async
+from ._transforms.placement import device_get as device_get
+from ._transforms.placement import device_put as device_put
+from ._transforms.remat import checkpoint as checkpoint
+from ._transforms.remat import checkpoint_policies as checkpoint_policies
+from ._transforms.vmap import vmap as vmap
+from .core import ensure_compile_time_eval as ensure_compile_time_eval
+from .version import __version__ as __version__
+from .version import __version_info__ as __version_info__
+
+remat = checkpoint

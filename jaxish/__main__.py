@@ -1,0 +1,74 @@
+"""`python -m jaxish run program.py`: run a JAX program, unchanged, on PyTorch. `info` prints what it would run on."""
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m jaxish", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="run a program that says `import jax` on jaxish")
+    run.add_argument("-m", dest="module", action="store_true", help="program is a module's name, as for python -m")
+    run.add_argument("program", help="a Python file, or with -m a module")
+    run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
+    commands.add_parser("info", help="print versions, devices, compiler, caches and backends")
+    options = parser.parse_args(argv)
+    if options.command == "info":
+        return info()
+    return run_program(options.program, options.args, options.module)
+
+
+def run_program(program: str, args: Sequence[str], module: bool) -> int:
+    """Run a file or module as `__main__`, with `import jax` served by jaxish."""
+    from . import dropin
+
+    dropin.install()
+    sys.argv = [program, *args]
+    if module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+        return 0
+    if not os.path.isfile(program):
+        print(f"python -m jaxish run: no file {program!r}; for a module, use -m", file=sys.stderr)
+        return 2
+    sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
+    runpy.run_path(program, run_name="__main__")
+    return 0
+
+
+def info() -> int:
+    """Print what jaxish runs on, one fact a line."""
+    import platform
+    import shutil
+
+    import numpy
+    import torch
+
+    from ._backends import registry
+    from ._backends.devices import devices
+    from .version import JAX_VERSION, __version__
+
+    compiler = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), "none found: graphs run uncompiled")
+    from torch._inductor.runtime.runtime_utils import cache_dir
+
+    facts = {
+        "jaxish": f"{__version__} (behaves as JAX {JAX_VERSION})",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "devices": ", ".join(f"{d!r} {d.device_kind}" for d in devices()),
+        "C++ compiler": compiler,
+        "kernel cache": cache_dir(),
+        "backends": ", ".join(registry.names()),
+    }
+    for name, value in facts.items():
+        print(f"{name + ':':14}{value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
