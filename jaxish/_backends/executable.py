@@ -11,19 +11,21 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
 """
 
 import functools
+import operator
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.fx import GraphModule
 
 from .._core import config, graph
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
-from . import registry
+from . import background, registry, structured
 
 
 class Executable:
@@ -32,27 +34,102 @@ class Executable:
     def __init__(self, body: Graph) -> None:
         self.body = body
         self.backend = config.backend.value
-        tier = config.jit_tier.value
         self.run: Callable[..., Sequence[Tensor]] = {
-            "direct": body.module.forward,
+            "direct": self.direct,
             "compiled": self._compile_and_run,
             "auto": self._run_first,
-        }[tier]
+        }[config.jit_tier.value]
+
+    @property
+    def direct(self) -> Callable[..., Sequence[Tensor]]:
+        """Run the graph's operators, one by one."""
+        return self.body.module.forward
 
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
-        if not can_compile():
-            self.run = self.body.module.forward
-            return
-        self.run = registry.lookup(self.backend)(lowered(self.body, self.backend), examples(self.body))  # pyright: ignore
+        self.run = self.request().compile() if can_compile() else self.direct
+
+    def request(self) -> "Request":
+        """Return what compiling takes: lowered graph, input types and backend."""
+        module = lowered(self.body, self.backend)
+        return Request(module, self.body.in_types, self.backend, structured.types_in(module))
 
     def _compile_and_run(self, *tensors: Tensor) -> Sequence[Tensor]:
         self.compile()
         return self.run(*tensors)
 
     def _run_first(self, *tensors: Tensor) -> Sequence[Tensor]:
-        self.run = self._compile_and_run
-        return self.body.module.forward(*tensors)
+        self.run = self._run_again
+        return self.direct(*tensors)
+
+    def _run_again(self, *tensors: Tensor) -> Sequence[Tensor]:
+        self.run = self.direct
+        if can_compile():
+            background.compiler().submit(self)
+        return self.direct(*tensors)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A graph to be compiled, here or in another process."""
+
+    module: GraphModule
+    in_types: tuple[TensorType, ...]
+    backend: str
+    structured_types: dict[str, tuple[TensorType, ...]]
+
+    def compile(self) -> Callable[..., Sequence[Tensor]]:
+        """Return the compiled graph."""
+        structured.declare(self.structured_types)
+        return registry.lookup(self.backend)(self.module, _examples(self.in_types))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickled GraphModule is traced anew where it is loaded, which turns operators without inputs (full, arange)
+        # into constants: another graph, which the cache on disk does not know. So the nodes travel one by one.
+        nodes = [
+            (n.op, n.name, _target_name(n.target), fx.map_arg((n.args, n.kwargs), lambda a: _NodeName(a.name)))
+            for n in self.module.graph.nodes
+        ]
+        return _request, (nodes, self.in_types, self.backend, self.structured_types)
+
+
+@dataclass(frozen=True)
+class _NodeName:
+    """A reference to a node in a pickled graph."""
+
+    name: str
+
+
+def _target_name(target: Any) -> str:
+    if target is operator.getitem:
+        return "getitem"
+    return str(target)
+
+
+def _target(name: str) -> Any:
+    if name == "getitem":
+        return operator.getitem
+    namespace, function, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), function), overload)
+
+
+def _request(nodes: list[Any], in_types: Any, backend: str, structured_types: Any) -> Request:
+    graph, made = fx.Graph(), {}
+    for op, name, target, (args, kwargs) in nodes:
+        args, kwargs = _with_nodes(args, made), _with_nodes(kwargs, made)
+        function = _target(target) if op == "call_function" else target
+        made[name] = graph.create_node(op, function, args, kwargs, name)
+    return Request(GraphModule(torch.nn.Module(), graph, "jaxish_graph"), in_types, backend, structured_types)
+
+
+def _with_nodes(value: Any, made: dict[str, fx.Node]) -> Any:
+    if isinstance(value, _NodeName):
+        return made[value.name]
+    if isinstance(value, dict):
+        return {k: _with_nodes(v, made) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_with_nodes(v, made) for v in value)
+    return value
 
 
 def of(body: Graph) -> Executable:
@@ -72,14 +149,14 @@ def lowered(body: Graph, backend: str) -> GraphModule:
 
 def examples(body: Graph) -> list[Tensor]:
     """Return example inputs of a graph: tensors of its input types without memory."""
-    return [_example(type) for type in body.in_types]
+    return _examples(body.in_types)
 
 
-def _example(type: TensorType) -> Tensor:
+def _examples(types: Sequence[TensorType]) -> list[Tensor]:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
-        return torch.empty(type.shape, dtype=type.dtype, device=type.device)
+        return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types]
 
 
 @functools.cache

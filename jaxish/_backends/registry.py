@@ -3,7 +3,7 @@
 The contract is torch.compile's own. A backend is called with a GraphModule of aten operators (and torch's
 higher-order operators) and a list of example inputs (fake tensors); it returns a callable that takes the same
 number of tensors and returns a sequence of results. It may assume that inputs keep the shapes, dtypes and devices of
-the examples. It may not write into its inputs.
+the examples and are contiguous as they are. It may not write into its inputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +31,15 @@ def lookup(name: str) -> Backend:
     from torch._dynamo.exc import InvalidBackend
 
     try:
-        return lookup_backend(name)  # pyright: ignore
+        backend = lookup_backend(name)
     except InvalidBackend:
         raise ValueError(f"Unknown backend {name!r} in jaxish_backend; the backends are {', '.join(names())}.") from None
+
+    def compile_contiguous(module: GraphModule, examples: list[Tensor]) -> Compiled:
+        compiled: Any = backend(module, examples)
+        return lambda *tensors: compiled(*(t.contiguous() for t in tensors))
+
+    return compile_contiguous
 
 
 def names() -> list[str]:

@@ -5,19 +5,22 @@ whose bodies are graphs with executables of their own, compiled in turn. So the 
 time to compile it do not grow with a loop's trip count, and one body compiles once for all its uses.
 
 The operator names its primitive by a string that is the same in every process (a hash of the primitive's graphs and
-parameters), since backends cache compiled code on disk by the text of the graph.
+parameters, and its input types), since backends cache compiled code on disk by the text of the graph.
 """
 
+import hashlib
 import weakref
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from .._core import graph
 from .._core.graph import TensorType
 from .._core.primitive import Primitive
 
 _PRIMITIVES: "weakref.WeakValueDictionary[str, Primitive]" = weakref.WeakValueDictionary()
+_TYPES: dict[str, tuple[TensorType, ...]] = {}
 
 _library = torch.library.Library("jaxish", "DEF")
 _library.define("structured(Tensor[] inputs, str primitive, Device device) -> Tensor[]")
@@ -39,22 +42,34 @@ def _owned(result: Tensor, taken: set[int]) -> Tensor:
 
 
 def _fake(inputs: list[Tensor], primitive: str, device: torch.device) -> list[Tensor]:
-    return [
-        torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in _PRIMITIVES[primitive].out_types(*inputs)
-    ]
+    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in _TYPES[primitive]]
 
 
 _library.impl("structured", _kernel, "CompositeExplicitAutograd")
 torch.library.register_fake("jaxish::structured", _fake, lib=_library)
 
 
-def call(primitive: Primitive, key: str, inputs: tuple[Tensor, ...]) -> list[Tensor]:
-    """Append a call of `primitive` to the graph that is being lowered; `key` identifies it in every process."""
-    _PRIMITIVES[key] = primitive
+def call(primitive: Primitive, identity: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Append a call of `primitive` to the graph that is being lowered; `identity` is its name in every process."""
     trace = graph.current_trace()
     assert trace is not None
-    # The graph's module keeps the primitive alive as long as compiled code may call it.
-    trace.root.__dict__.setdefault("structured_primitives", []).append(primitive)
-    types: list[TensorType] = list(primitive.out_types(*inputs))
+    types = tuple(primitive.out_types(*inputs))
+    text = f"{identity}|{[TensorType.of(i) for i in inputs]}|{types}"
+    key = hashlib.sha256(text.encode()).hexdigest()[:32]
+    _TYPES[key] = types
+    # Compiled code may live on after this trace; the graph's module keeps the primitive alive with it.
+    kept = trace.root.__dict__.setdefault("structured_primitives", [])
+    kept.append(_PRIMITIVES.setdefault(key, primitive))
     device = types[0].device if types else torch.device("cpu")
     return trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), types)
+
+
+def types_in(module: fx.GraphModule) -> dict[str, tuple[TensorType, ...]]:
+    """Return the result types of the structured calls in a graph, for a process that has not traced it."""
+    calls = module.graph.find_nodes(op="call_function", target=torch.ops.jaxish.structured.default)
+    return {str(node.args[1]): _TYPES[str(node.args[1])] for node in calls}
+
+
+def declare(types: dict[str, tuple[TensorType, ...]]) -> None:
+    """Make structured calls of another process known here, for compiling only."""
+    _TYPES.update(types)

@@ -114,7 +114,7 @@ class Array:
             if graph.is_batched(tensor) or graph.is_fake(tensor):
                 raise errors.tracer_error(error, type_text(self), detail, graph.origin(tensor))
             tensor = graph.base_of(tensor)
-        return tensor.detach()
+        return tensor.detach() if tensor.requires_grad else tensor
 
     def _scalar(self, function: str) -> Any:
         tensor = self._concrete(errors.ConcretizationTypeError, f"The problem arose with the `{function}` function.")
@@ -200,6 +200,51 @@ class Array:
     def __deepcopy__(self, memo: Any) -> "Array":
         return from_kind(self._tensor.clone(), self.kind)
 
+    def item(self, *args: int) -> Any:
+        """Return the only element, or the one at the given (flat or full) index, as a Python scalar."""
+        tensor = self._concrete(errors.ConcretizationTypeError, "This occurred in the item() method of jax.Array.")
+        return to_numpy(tensor).item(*args)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested Python lists."""
+        tensor = self._concrete(errors.ConcretizationTypeError, "This occurred in the tolist() method of jax.Array.")
+        return to_numpy(tensor).tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """Return the elements' bytes."""
+        tensor = self._concrete(errors.ConcretizationTypeError, "This occurred in the tobytes() method of jax.Array.")
+        return to_numpy(tensor).tobytes(order)  # pyright: ignore
+
+    # -- where it is and whether it is computed --------------------------------------------------------------------
+
+    def block_until_ready(self) -> "Array":
+        """Wait until the values are computed, and return the array."""
+        tensor = self._tensor
+        if tensor.device.type == "cuda":
+            torch.cuda.synchronize(tensor.device)
+        return self
+
+    def is_ready(self) -> bool:
+        """Tell whether the values are computed."""
+        return self._tensor.device.type != "cuda" or torch.cuda.current_stream(self._tensor.device).query()
+
+    def copy_to_host_async(self) -> None:
+        """Do nothing: the copy to the host is made when it is asked for."""
+
+    def on_device_size_in_bytes(self) -> int:
+        """Return the bytes that the elements take."""
+        return self.nbytes
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Return the address of the first element."""
+        return self._concrete(errors.ConcretizationTypeError).data_ptr()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._concrete(errors.ConcretizationTypeError, "DLPack needs concrete values.").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return self._tensor.__dlpack_device__()
+
     # -- to and from torch -----------------------------------------------------------------------------------------
 
     def to_torch(self) -> Tensor:
@@ -239,6 +284,13 @@ def type_text(x: Any) -> str:
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
     """Return the values of a plain tensor as a NumPy array that shares memory where the tensor is on the CPU."""
+    if graph.tracing or functorch.peek_interpreter_stack() is not None:
+        with graph.suspended():  # under a functorch level, results of plain tensors are wrapped too
+            return _to_numpy(tensor)
+    return _to_numpy(tensor)
+
+
+def _to_numpy(tensor: Tensor) -> np.ndarray:
     tensor = tensor.cpu().resolve_conj().resolve_neg()
     if tensor._is_zerotensor():  # torch's stand-in for a derivative that is zero has no memory
         tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)

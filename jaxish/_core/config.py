@@ -124,7 +124,6 @@ jit_tier = Flag(
     ("auto", "compiled", "direct"),
 )
 backend = Flag("jaxish_backend", "inductor", "The torch.compile backend that compiles graphs, by name.")
-compile_threads = Flag("jaxish_compile_workers", 1, "How many processes compile in the background (jit tier 'auto').")
 
 FLAGS = {flag.name: flag for flag in list(globals().values()) if isinstance(flag, Flag)}
 

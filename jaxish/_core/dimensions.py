@@ -4,15 +4,17 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import errors
 from .array import Array, is_abstract
 
 
 def canonical_axis(axis: Any, ndim: int, name: str = "axis") -> int:
-    """Return `axis` counted from the front. Raises `ValueError` out of bounds, `TypeError` for what is no integer."""
+    """Return `axis` counted from the front. Raises `AxisError` (a `ValueError` and an `IndexError`) out of bounds."""
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
-        raise ValueError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
+        raise np.exceptions.AxisError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
     return axis + ndim if axis < 0 else axis
 
 
@@ -41,7 +43,7 @@ def static_int(value: Any, what: str) -> int:
 def canonical_shape(shape: Any) -> tuple[int, ...]:
     """Return an integer or a sequence of integers as a shape.
 
-    Raises `TypeError` for sizes that are no concrete integers, `ValueError` for negative ones.
+    Raises `TypeError` for sizes that are negative or no concrete integers.
     """
     sizes: Sequence[Any] = tuple(shape) if isinstance(shape, Iterable) and not _is_scalar_array(shape) else (shape,)
     for size in sizes:
@@ -55,7 +57,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     except TypeError:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.") from None
     if any(size < 0 for size in result):
-        raise ValueError(f"Shapes must have non-negative dimensions, got {shape}.")
+        raise TypeError(f"Shapes must have non-negative dimensions, got {shape}.")
     return result
 
 

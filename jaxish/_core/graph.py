@@ -248,7 +248,9 @@ class Trace(TorchDispatchMode):
         if func in _NOT_RECORDED:
             return func(*args, **(kwargs or {}))
         out = func(*args, **(kwargs or {}))
-        self.record(func, args, kwargs or {}, out)
+        # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
+        # middle). reshape is view where that will do, and copies where it will not.
+        self.record(_STRIDE_FREE.get(func, func), args, kwargs or {}, out)
         return out
 
     def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
@@ -262,6 +264,12 @@ class Trace(TorchDispatchMode):
         name = f"body{sum(1 for _ in self.root.children())}"
         self.root.add_module(name, module)
         return self.graph.get_attr(name)
+
+
+_STRIDE_FREE = {
+    torch.ops.aten.view.default: torch.ops.aten.reshape.default,
+    torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
+}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -85,12 +85,19 @@ def _linear_at(
             result, extra = _split_aux(result)
             aux = Output(extra, name_of(fun))
         output = Output(result, name_of(fun))
-        tensors = output.tensors  # pyright: ignore
-        active = tuple(t for t, a in zip(tensors, output.arrays, strict=True) if differentiable(a))
-        return active, (list(tensors), aux.tensors if aux is not None else [])
+        results = output.tensors
+        active = tuple(t for t, a in zip(results, output.arrays, strict=True) if differentiable(a))
+        # torch.func.vjp wants at least one result.
+        return active or (torch.zeros(()),), (results, aux.tensors if aux is not None else [])
 
-    _, pull, (values, extras) = torch.func.vjp(of_chosen, *map(tensor_of, arrays), has_aux=True)  # pyright: ignore
+    primals = list(map(tensor_of, arrays))
+    if primals:
+        _, pull, (values, extras) = torch.func.vjp(of_chosen, *primals, has_aux=True)  # pyright: ignore
+    else:
+        _, (values, extras) = of_chosen()
     assert output is not None
+    if not primals or not any(map(differentiable, output.arrays)):
+        pull = lambda _: tuple(map(torch.zeros_like, primals))  # noqa: E731
     extra = None if aux is None else aux.spec.unflatten(from_kind(t, k) for t, k in zip(extras, aux.kinds, strict=True))
     return output, values, pull, extra
 

@@ -53,3 +53,32 @@ def block_until_ready(x: Any) -> Any:
 def copy_to_host_async(x: Any) -> Any:
     """Return `x`; on a GPU the copy to the host is made when it is asked for."""
     return x
+
+
+def _device(self: Array) -> devices.Device:
+    """The device that holds the array."""
+    return devices.of(self._tensor)
+
+
+def _devices(self: Array) -> set[devices.Device]:
+    """Return the devices that hold the array."""
+    return {devices.of(self._tensor)}
+
+
+def _platform(self: Array) -> str:
+    """Return `cpu` or `gpu`."""
+    return devices.of(self._tensor).platform
+
+
+def _to_device(self: Array, device: Any, *, stream: Any = None) -> Array:
+    """Return the array on another device. Raises `NotImplementedError` for a stream."""
+    if stream is not None:
+        raise NotImplementedError("to_device(stream=...) is not supported; leave it out: torch orders copies itself.")
+    return device_put(self, device)
+
+
+# An array's device is a property of the array in JAX, and an object of the floor above here.
+Array.device = property(_device)  # pyright: ignore
+Array.devices = _devices  # pyright: ignore
+Array.platform = _platform  # pyright: ignore
+Array.to_device = _to_device  # pyright: ignore

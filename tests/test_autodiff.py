@@ -1,0 +1,152 @@
+"""Derivatives against JAX: grad, vjp, jvp, linearize, jacobians, complex numbers, bad input."""
+
+import numpy as np
+import pytest
+from oracle import agree
+
+X = np.array([0.5, -1.0, 2.0], np.float32)
+A = np.random.RandomState(0).randn(3, 3).astype(np.float32)
+FLOAT0 = np.zeros((), np.dtype([("float0", np.void, 0)]))
+
+
+def f(jax):
+    return lambda x: jax.numpy.tanh(x) * jax.numpy.sum(x)
+
+
+def scalar(jax):
+    return lambda x, y: jax.numpy.sum(jax.numpy.sin(x) * y["a"]) + y["b"][0] ** 2
+
+
+ARGS = (X, {"a": A[0], "b": (np.float32(3), np.float32(1))})
+VALUES = {
+    "grad": lambda j: j.grad(scalar(j))(*ARGS),
+    "grad of a pytree": lambda j: j.grad(scalar(j), 1)(*ARGS),
+    "grad of several": lambda j: j.grad(scalar(j), (0, 1))(*ARGS),
+    "grad of a negative argnum": lambda j: j.grad(scalar(j), -1)(*ARGS),
+    "value and grad": lambda j: j.value_and_grad(scalar(j))(*ARGS),
+    "aux": lambda j: j.value_and_grad(lambda x: (x.sum(), {"y": x * 2}), has_aux=True)(X),
+    "grad with aux": lambda j: j.grad(lambda x: (x * x, x), has_aux=True)(1.0),
+    "keyword argument": lambda j: j.grad(lambda x, *, k: (x * k).sum())(X, k=A[0]),
+    "independent output": lambda j: j.grad(lambda x: 3.0)(1.0),
+    "partly independent": lambda j: j.grad(lambda x, y: x.sum(), (0, 1))(X, X),
+    "integers allowed": lambda j: j.grad(lambda x: x * 1.0, allow_int=True)(3),
+    "argument used twice": lambda j: j.grad(lambda x: (x * x[::-1]).sum())(X),
+    "complex to real": lambda j: j.grad(lambda z: j.numpy.real(z) ** 2 - 3 * j.numpy.imag(z))(np.complex64(1 + 2j)),
+    "holomorphic": lambda j: j.grad(lambda z: z**3, holomorphic=True)(np.complex64(1 + 2j)),
+    "absolute value of complex": lambda j: j.grad(lambda z: j.numpy.abs(z))(np.complex64(3 + 4j)),
+    "vjp": lambda j: (lambda out, pull: (out, pull((np.float32(1), {"a": np.float32(2)}))))(
+        *j.vjp(lambda x, y: (x * y, {"a": x}), np.float32(2), np.float32(3))
+    ),
+    "vjp with aux": lambda j: (lambda out, pull, aux: (out, pull(X), aux))(*j.vjp(lambda x: (x * 2, x), X, has_aux=True)),
+    "vjp of an integer primal": lambda j: j.vjp(lambda x, y: x * y, np.float32(2), 3)[1](np.float32(1)),
+    "vjp of an integer result": lambda j: j.vjp(lambda x, y: y, np.float32(2), 3)[1](FLOAT0),
+    "vjp of complex": lambda j: j.vjp(lambda z: z * z, np.complex64(1 + 2j))[1](np.complex64(1 - 1j)),
+    "jvp": lambda j: j.jvp(f(j), (X,), (X + 1,)),
+    "jvp of lists": lambda j: j.jvp(lambda x, y: x * y, [2.0, 3.0], [1.0, 1.0])[0],
+    "jvp with aux": lambda j: j.jvp(lambda x: (x * 2, x), (X,), (X,), has_aux=True),
+    "jvp of integers": lambda j: j.jvp(lambda x: (x, x * 2.0), (1,), (FLOAT0,)),
+    "jvp of complex": lambda j: j.jvp(lambda z: z * z, (np.complex64(1 + 2j),), (np.complex64(1j),)),
+    "linearize": lambda j: j.linearize(f(j), X)[1](X + 1),
+    "linearize holomorphic": lambda j: j.linearize(lambda z: z**3, np.complex64(1 + 2j))[1](np.complex64(1j)),
+    "linear transpose": lambda j: j.linear_transpose(lambda x: A @ x, X)(X),
+    "jacfwd": lambda j: j.jacfwd(f(j))(X),
+    "jacrev": lambda j: j.jacrev(f(j))(X),
+    "jacobian of pytrees": lambda j: j.jacrev(lambda p: {"u": p["a"] * p["b"], "v": p["a"].sum()})({"a": X, "b": X}),
+    "jacfwd of pytrees": lambda j: j.jacfwd(lambda p: {"u": p["a"] * p["b"], "v": p["a"].sum()})({"a": X, "b": X}),
+    "jacobians of several": lambda j: j.jacfwd(lambda x, y: x * y, (0, 1))(X, X),
+    "jacrev of several": lambda j: j.jacrev(lambda x, y: x * y, (0, 1))(X, X),
+    "jacobian with aux": lambda j: j.jacrev(lambda x: (x**2, x), has_aux=True)(X),
+    "hessian": lambda j: j.hessian(lambda x: (f(j)(x) ** 2).sum())(X),
+    "hessian of several": lambda j: j.hessian(lambda x, y: (x * y * y).sum(), (0, 1))(X, X),
+    "jit of hessian": lambda j: j.jit(j.hessian(lambda x: (f(j)(x) ** 2).sum()))(X),
+    "hessian of jit": lambda j: j.hessian(j.jit(lambda x: (f(j)(x) ** 2).sum()))(X),
+    "third derivative of jit": lambda j: j.grad(j.grad(j.grad(j.jit(j.numpy.tanh))))(np.float32(1)),
+    "grad of vmap of jit": lambda j: j.grad(lambda x: j.vmap(j.jit(lambda r: (r * r).sum()))(x).sum())(A),
+    "forward over reverse over vmap": lambda j: j.jacfwd(lambda x: j.vmap(j.grad(lambda r: (r**3).sum()))(x))(A),
+    "checkpoint": lambda j: j.grad(j.checkpoint(lambda x: j.numpy.sin(j.numpy.sin(x)).sum()))(X),
+    "jit of checkpoint": lambda j: j.jit(j.grad(j.checkpoint(lambda x: j.numpy.sin(j.numpy.sin(x)).sum())))(X),
+    "hessian of checkpoint": lambda j: j.hessian(j.checkpoint(lambda x: j.numpy.sin(j.numpy.sin(x)).sum()))(X),
+    "checkpoint policy": lambda j: j.grad(
+        j.checkpoint(lambda x: j.numpy.sin(A @ j.numpy.sin(x)).sum(), policy=j.checkpoint_policies.dots_saveable)
+    )(X),
+    "closure_convert": lambda j: closure_converted(j),
+    "stop_gradient": lambda j: j.grad(lambda x: x * j.lax.stop_gradient(x))(np.float32(3)),
+}
+
+
+def closure_converted(jax):
+    def outer(x):
+        converted, consts = jax.closure_convert(lambda y: y * x, 1.0)
+        return converted(2.0, *consts) * len(consts)
+
+    return jax.grad(outer)(np.float32(3))
+
+
+ERRORS = {
+    "not scalar": lambda j: j.grad(lambda x: x)(X),
+    "integer input": lambda j: j.grad(lambda x: x * 1.0)(3),
+    "string input": lambda j: j.grad(lambda x: 1.0)("a"),
+    "integer output": lambda j: j.grad(lambda x: 3)(1.0),
+    "string output": lambda j: j.grad(lambda x: "a")(1.0),
+    "no output": lambda j: j.grad(lambda x: None)(1.0),
+    "tuple output": lambda j: j.grad(lambda x: (x, x))(1.0),
+    "complex output": lambda j: j.grad(lambda x: x * 1j)(1.0),
+    "holomorphic real": lambda j: j.grad(lambda x: x * x, holomorphic=True)(1.0),
+    "argnums out of range": lambda j: j.grad(lambda x: x, argnums=2)(1.0),
+    "argnums type": lambda j: j.grad(lambda x: x, argnums="a"),
+    "no pair for aux": lambda j: j.grad(lambda x: x * x, has_aux=True)(1.0),
+    "cotangent tree": lambda j: j.vjp(lambda x: (x, x), 2.0)[1](1.0),
+    "cotangent dtype": lambda j: j.vjp(lambda x: x, 2.0)[1](1),
+    "cotangent shape": lambda j: j.vjp(lambda x: x, 2.0)[1](X),
+    "tangent dtype": lambda j: j.jvp(lambda x: x, (1.0,), (1,)),
+    "tangent shape": lambda j: j.jvp(lambda x: x, (1.0,), (X,)),
+    "tangent tree": lambda j: j.jvp(lambda x: x, (1.0,), (1.0, 2.0)),
+    "tangents no tuple": lambda j: j.jvp(lambda x: x, 1.0, 1.0),
+    "jacfwd of integers": lambda j: j.jacfwd(lambda x: x)(3),
+    "jacrev of integers": lambda j: j.jacrev(lambda x: x)(3),
+    "jacrev to integers": lambda j: j.jacrev(lambda x: 3)(3.0),
+    "linearized dtype": lambda j: j.linearize(lambda x: x * x, 3.0)[1](1),
+    "linearized count": lambda j: j.linearize(lambda x: x * x, 3.0)[1](1.0, 2.0),
+    "transposed shape": lambda j: j.linear_transpose(lambda x: x * 2.0, 3.0)(X),
+    "not callable": lambda j: j.grad(3),
+}
+
+
+@pytest.mark.parametrize("program", VALUES.values(), ids=VALUES.keys())
+def test_values_like_jax(program):
+    # JAX's derivatives are weakly typed by the operations that made them, ours by their primals.
+    agree(program, weak=False)
+
+
+@pytest.mark.parametrize("program", ERRORS.values(), ids=ERRORS.keys())
+def test_errors_like_jax(program):
+    agree(program)
+
+
+@pytest.mark.parametrize(
+    ("policy", "saved"), [("nothing_saveable", 0), ("dots_saveable", 1), ("dots_with_no_batch_dims_saveable", 1)]
+)
+def test_a_checkpoint_keeps_what_its_policy_says(policy, saved):
+    import jaxish
+    from jaxish._core import residuals
+    from jaxish._transforms import remat
+
+    traced = jaxish.jit(lambda x: jaxish.numpy.sin(A @ jaxish.numpy.sin(x)).sum()).trace(X)
+    body = traced._program.closed.graph
+    save = remat._saver(getattr(jaxish.checkpoint_policies, policy))
+    forward, _ = residuals.split(body, [True] * len(body.in_types), save)
+    assert len(forward.out_types) - len(body.out_types) == saved
+
+
+def test_a_checkpoint_keeps_named_values():
+    import jaxish
+    from jaxish._core import residuals
+    from jaxish._transforms import remat
+    from jaxish.ad_checkpoint import checkpoint_name
+
+    traced = jaxish.jit(lambda x: jaxish.numpy.sin(checkpoint_name(jaxish.numpy.sin(x), "kept")).sum()).trace(X)
+    body = traced._program.closed.graph
+    for names, saved in [(["kept"], 1), (["other"], 0)]:
+        save = remat._saver(jaxish.checkpoint_policies.save_only_these_names(*names))
+        forward, _ = residuals.split(body, [True], save)
+        assert len(forward.out_types) - len(body.out_types) == saved

@@ -1,0 +1,215 @@
+"""Loops and branches against JAX, under jit, vmap, grad, jvp and their mixes."""
+
+import jax as real_jax
+import numpy as np
+import pytest
+from oracle import agree
+
+XS = np.linspace(-1, 1, 5).astype(np.float32)
+W = np.random.RandomState(0).randn(3, 3).astype(np.float32)
+X = np.random.RandomState(1).randn(4, 3).astype(np.float32)
+H = X[0]
+
+
+def rnn(jax):
+    jnp = jax.numpy
+    return lambda w, h, xs: jax.lax.scan(lambda h, x: (jnp.tanh(w @ h + x), jnp.sin(h) * 2), h, xs)
+
+
+def rnn_loss(jax):
+    def loss(w, h, xs):
+        h, ys = rnn(jax)(w, h, xs)
+        return (h**2).sum() + ys.sum()
+
+    return loss
+
+
+def power_while(jax):
+    return lambda x: jax.lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] * x), (0, 1.0))[1]
+
+
+def count_while(jax):
+    return lambda n: jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2.0), (0, 1.0))
+
+
+def sine_or_double(jax):
+    return lambda x, p: jax.lax.cond(p, lambda x: jax.numpy.sin(x), lambda x: x * 2.0, x)
+
+
+def scan_over_cond(jax):
+    branch = sine_or_double(jax)
+    return lambda x: jax.lax.scan(lambda c, y: (branch(c, y > 0), c), x, XS)[0]
+
+
+def switched(jax):
+    branches = [lambda x: jax.numpy.sin(x), lambda x: x * 2.0, lambda x: x**3]
+    return lambda x, i: jax.lax.switch(i, branches, x)
+
+
+SCAN = {
+    "eager": lambda j: rnn(j)(W, H, X),
+    "jit": lambda j: j.jit(rnn(j))(W, H, X),
+    "grad": lambda j: j.grad(rnn_loss(j), (0, 1, 2))(W, H, X),
+    "jit of grad": lambda j: j.jit(j.grad(rnn_loss(j), (0, 1, 2)))(W, H, X),
+    "grad of jit": lambda j: j.grad(j.jit(rnn_loss(j)), (0, 1, 2))(W, H, X),
+    "vmap over the carry": lambda j: j.vmap(rnn(j), (None, 0, None))(W, X, X),
+    "vmap over a constant": lambda j: j.vmap(rnn(j), (0, None, None))(np.stack([W, W * 2]), H, X),
+    "vmap over xs": lambda j: j.vmap(rnn(j), (None, None, 2))(W, H, np.stack([X, X * 2], 2)),
+    "vmap of grad": lambda j: j.vmap(j.grad(rnn_loss(j), (0, 1, 2)), (None, 0, None))(W, X, X),
+    "grad of vmap": lambda j: j.grad(lambda w: j.vmap(rnn_loss(j), (None, 0, None))(w, X, X).sum())(W),
+    "jit of vmap of grad": lambda j: j.jit(j.vmap(j.grad(rnn_loss(j)), (None, 0, None)))(W, X, X),
+    "jvp": lambda j: j.jvp(rnn(j), (W, H, X), (W, H, X)),
+    "jvp of xs": lambda j: j.jvp(lambda x: rnn(j)(W, H, x), (X,), (X,)),
+    "hessian": lambda j: j.hessian(rnn_loss(j), 1)(W, H, X),
+    "jit of hessian": lambda j: j.jit(j.hessian(rnn_loss(j), 1))(W, H, X),
+    "grad of grad": lambda j: j.grad(lambda h: (j.grad(rnn_loss(j), 1)(W, h, X) ** 2).sum())(H),
+    "reverse": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, reverse=True),
+    "grad of reverse": lambda j: j.grad(lambda a: j.lax.scan(lambda c, x: (c * a + x, c), a, XS, reverse=True)[0])(np.float32(2)),
+    "unroll with a rest": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, unroll=2),
+    "unroll in reverse": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, unroll=2, reverse=True),
+    "unroll all": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, unroll=True),
+    "closure over a mapped value": lambda j: j.vmap(j.grad(lambda a: j.lax.scan(lambda c, x: (c * a + x, c), 1.0, XS)[0]))(XS),
+    "nested": lambda j: j.grad(
+        lambda a: j.lax.scan(lambda c, x: (j.lax.scan(lambda d, y: (d * y + a, d), c, XS)[0] + x, c), a, XS)[0]
+    )(np.float32(0.5)),
+    "no ys": lambda j: j.lax.scan(lambda c, x: (c + 1, None), 0, None, length=3),
+    "no steps": lambda j: j.lax.scan(lambda c, x: (c + 1, c), 0, None, length=0),
+    "pytrees": lambda j: j.lax.scan(
+        lambda c, x: ({"a": c["a"] + x["u"], "b": c["b"]}, (x["u"], c)), {"a": 0.0, "b": np.ones(2, np.float32)}, {"u": XS}
+    ),
+    "weak carry": lambda j: j.lax.scan(lambda c, x: (c + x, c), 0.0, XS),
+    "promoted carry": lambda j: j.lax.scan(lambda c, x: (c + 1.0, x), 0, XS),
+    "over keys": lambda j: j.lax.scan(lambda k, _: (j.random.split(k)[0], j.random.bits(k)), j.random.key(0), None, length=3)[1],
+    "with a branch": lambda j: j.jit(j.grad(scan_over_cond(j)))(np.float32(2)),
+    "with a branch, mapped": lambda j: j.jit(j.vmap(j.grad(scan_over_cond(j))))(XS),
+    "without jit": lambda j: disabled_jit(j),
+}
+
+
+def disabled_jit(jax):
+    with jax.disable_jit():
+        return rnn(jax)(W, H, X)
+
+
+WHILE = {
+    "eager": lambda j: j.lax.while_loop(lambda c: c < 10, lambda c: c * 2, 1),
+    "jit": lambda j: j.jit(count_while(j))(5),
+    "vmap of the predicate": lambda j: j.vmap(count_while(j))(np.arange(5)),
+    "jit of vmap of the predicate": lambda j: j.jit(j.vmap(count_while(j)))(np.arange(5)),
+    "vmap of the body": lambda j: j.vmap(power_while(j))(XS),
+    "jvp": lambda j: j.jvp(power_while(j), (np.float32(2),), (np.float32(1),)),
+    "jit of jacfwd": lambda j: j.jit(j.jacfwd(power_while(j)))(np.float32(2)),
+    "vmap of jacfwd": lambda j: j.vmap(j.jacfwd(power_while(j)))(XS),
+    "promoted carry": lambda j: j.lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, 0),
+    "no step for any lane": lambda j: j.vmap(count_while(j))(np.zeros(3, np.int32)),
+    "fori": lambda j: j.lax.fori_loop(0, 5, lambda i, c: c + i, 0),
+    "fori to float": lambda j: j.lax.fori_loop(0, 5, lambda i, c: c + i, 0.0),
+    "fori backwards is empty": lambda j: j.lax.fori_loop(3, 0, lambda i, c: c + i, 0),
+    "grad of static fori": lambda j: j.grad(lambda x: j.lax.fori_loop(0, 3, lambda i, c: c * x, x))(np.float32(2)),
+    "jit of grad of static fori": lambda j: j.jit(j.grad(lambda x: j.lax.fori_loop(0, 3, lambda i, c: c * x + i, x)))(np.float32(2)),
+    "dynamic fori": lambda j: j.jit(lambda n: j.lax.fori_loop(0, n, lambda i, c: c + i, 0))(4),
+    "mapped fori": lambda j: j.vmap(lambda n: j.lax.fori_loop(0, n, lambda i, c: c + i, 0))(np.arange(4)),
+    "fori index type": lambda j: j.lax.fori_loop(np.int32(0), 3, lambda i, c: i, 0),
+}
+COND = {
+    "eager": lambda j: [j.lax.cond(p, lambda x: x, lambda x: x + 1.0, 3.0) for p in (True, False)],
+    "operand keyword": lambda j: j.lax.cond(True, lambda x: x, lambda x: x + 1.0, operand=3.0),
+    "operand each": lambda j: j.lax.cond(False, 3.0, lambda x: x, 4.0, lambda x: x + 1),
+    "no operand": lambda j: j.lax.cond(True, lambda: 1, lambda: 2),
+    "weak and strong": lambda j: j.lax.cond(True, lambda x: x, lambda x: j.numpy.float32(3), 3.0),
+    "integer predicate": lambda j: j.lax.cond(3, lambda x: x, lambda x: x + 1, 3.0),
+    "jit": lambda j: [j.jit(sine_or_double(j))(2.0, p) for p in (True, False)],
+    "grad": lambda j: [j.grad(sine_or_double(j))(2.0, p) for p in (True, False)],
+    "jit of grad": lambda j: [j.jit(j.grad(sine_or_double(j)))(2.0, p) for p in (True, False)],
+    "grad of jit": lambda j: [j.grad(j.jit(sine_or_double(j)))(2.0, p) for p in (True, False)],
+    "grad of grad of jit": lambda j: [j.grad(j.grad(j.jit(sine_or_double(j))))(np.float32(2), p) for p in (True, False)],
+    "jit of hessian": lambda j: [j.jit(j.hessian(sine_or_double(j)))(np.float32(2), p) for p in (True, False)],
+    "vmap of the predicate": lambda j: j.vmap(sine_or_double(j))(XS[:3], np.array([True, False, True])),
+    "vmap of the operand": lambda j: j.vmap(sine_or_double(j), (0, None))(XS[:3], True),
+    "jit of vmap of grad": lambda j: j.jit(j.vmap(j.grad(sine_or_double(j))))(XS[:3], np.array([True, False, True])),
+    "grad of vmap": lambda j: j.jit(j.grad(lambda x, p: j.vmap(sine_or_double(j))(x, p).sum()))(XS[:2], np.array([True, False])),
+    "closures": lambda j: j.jit(
+        j.grad(lambda x, y, p: j.lax.cond(p, lambda: x * y, lambda: j.numpy.sin(y)) * x, (0, 1))
+    )(2.0, 3.0, False),
+    "switch clamps": lambda j: [switched(j)(3.0, i) for i in (-5, 0, 2, 7)],
+    "grad of switch": lambda j: [j.jit(j.grad(switched(j)))(2.0, i) for i in (-1, 0, 1, 2, 7)],
+    "switch of one": lambda j: j.lax.switch(1, [lambda x: x], 3.0),
+}
+OTHERS = {
+    "map": lambda j: j.lax.map(lambda x: x * 2, np.arange(5)),
+    "map in batches with a rest": lambda j: j.lax.map(lambda x: x * 2, np.arange(5), batch_size=2),
+    "map of pytrees": lambda j: j.lax.map(lambda x: {"a": x[0] * x[1]}, (XS, XS)),
+    "associative scan": lambda j: j.lax.associative_scan(j.numpy.add, np.arange(5)),
+    "associative scan in reverse": lambda j: j.lax.associative_scan(
+        j.numpy.add, np.arange(6).reshape(2, 3), reverse=True, axis=1
+    ),
+    "grad of associative scan": lambda j: j.jit(j.grad(lambda x: j.lax.associative_scan(j.numpy.multiply, x).sum()))(XS),
+    "associative scan of pairs": lambda j: j.vmap(
+        lambda x: j.lax.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (x, x))
+    )(X),
+}
+ERRORS = {
+    "carry shape": lambda j: j.lax.scan(lambda c, x: (j.numpy.ones(3), x), 0.0, XS),
+    "carry tree": lambda j: j.lax.scan(lambda c, x: ((c, c), x), 0.0, XS),
+    "no pair": lambda j: j.lax.scan(lambda c, x: c, 0.0, XS),
+    "no length": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0),
+    "lengths differ": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0, (XS, X)),
+    "length disagrees": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0, XS, length=7),
+    "no leading axis": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0, 1.0),
+    "unroll": lambda j: j.lax.scan(lambda c, x: (c, c), 0, None, length=3, unroll=-1),
+    "while carry tree": lambda j: j.lax.while_loop(lambda c: c < 3, lambda c: (c, c), 0),
+    "while predicate type": lambda j: j.lax.while_loop(lambda c: c, lambda c: c, 0),
+    "while predicate shape": lambda j: j.lax.while_loop(lambda c: j.numpy.ones(3) > 0, lambda c: c, 0),
+    "while predicate tree": lambda j: j.lax.while_loop(lambda c: (c < 3,), lambda c: c, 0),
+    "reverse mode through while": lambda j: j.jit(j.grad(lambda x: j.lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, x)))(0.0),
+    "reverse mode through jit of while": lambda j: j.grad(j.jit(lambda x: j.lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, x)))(0.0),
+    "fori bounds differ": lambda j: j.lax.fori_loop(np.int8(0), np.int32(3), lambda i, c: c + i, 1),
+    "fori float": lambda j: j.lax.fori_loop(0.0, 3, lambda i, c: c * 2.0, 1.0),
+    "branch dtype": lambda j: j.lax.cond(True, lambda x: x, lambda x: 1, 3.0),
+    "branch tree": lambda j: j.lax.cond(True, lambda x: (x, x), lambda x: x, 3.0),
+    "branch shape": lambda j: j.lax.cond(True, lambda x: x, lambda x: j.numpy.ones(3), 3.0),
+    "predicate shape": lambda j: j.lax.cond(j.numpy.ones(3) > 0, lambda x: x, lambda x: x, 3.0),
+    "predicate type": lambda j: j.lax.cond("a", lambda x: x, lambda x: x, 3.0),
+    "branches": lambda j: j.lax.cond(True, 1, 2, 3),
+    "empty switch": lambda j: j.lax.switch(0, [], 3.0),
+    "switch index": lambda j: j.lax.switch(1.0, [lambda x: x, lambda x: x + 1], 3.0),
+    "associative function": lambda j: j.lax.associative_scan(3, np.arange(5)),
+    "associative sizes": lambda j: j.lax.associative_scan(lambda a, b: a, (np.arange(5), np.arange(3))),
+}
+PROGRAMS = {
+    f"{group}: {name}": program
+    for group, programs in {"scan": SCAN, "while": WHILE, "cond": COND, "other": OTHERS, "error": ERRORS}.items()
+    for name, program in programs.items()
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_like_jax(program):
+    agree(program)
+
+
+def test_reverse_mode_goes_through_a_while_loop_outside_jit():
+    import jaxish
+
+    def power(x):
+        return jaxish.lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] * x), (0, 1.0))[1]
+
+    unrolled = real_jax.grad(lambda x: x * x * x * x)(2.0)
+    assert float(jaxish.grad(power)(2.0)) == float(unrolled)
+
+
+def test_a_carry_error_names_the_leaf_by_its_key_path():
+    import jaxish
+
+    with pytest.raises(TypeError, match=r"c\['b'\]\[0\] .* has type float32\[\]"):
+        jaxish.lax.scan(lambda c, x: ({"b": [jaxish.numpy.ones(2)]}, x), {"b": [0.0]}, XS)
+
+
+def test_the_graph_of_a_scan_does_not_grow_with_its_length():
+    import jaxish
+
+    def sizes(length):
+        jaxpr = jaxish.make_jaxpr(lambda c: jaxish.lax.scan(lambda c, _: (c * 2, c), c, None, length=length))(1.0)
+        return len(jaxpr.eqns)
+
+    assert sizes(10) == sizes(10_000)

@@ -1,0 +1,105 @@
+"""gather and scatter with drawn dimension numbers: values, derivatives, batching."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import agree
+
+
+def draw(seed: int) -> tuple[Any, ...]:
+    """Return an operand, indices, updates, slice sizes and dimension numbers that fit each other."""
+    choose, numbers = random.Random(seed), np.random.default_rng(seed)
+    rank = choose.randint(1, 4)
+    shape = [choose.randint(1, 4) for _ in range(rank)]
+    batching = sorted(choose.sample(range(rank), choose.choice([0, 0, 0, 1]) if rank > 1 else 0))
+    rest = [d for d in range(rank) if d not in batching]
+    index_map = choose.sample(rest, choose.randint(1, len(rest)))
+    sizes = [1 if d in batching else choose.randint(1, n) for d, n in enumerate(shape)]
+    collapsed = [d for d in rest if sizes[d] == 1 and choose.random() < 0.6]
+    lead = [choose.randint(1, 3) for _ in range(choose.randint(0, 2))]
+    indices_batching = []
+    for d in batching:
+        place = choose.randint(0, len(lead))
+        lead.insert(place, shape[d])
+        indices_batching = [p + (p >= place) for p in indices_batching] + [place]
+    indices = numbers.integers(-1, 5, [*lead, len(index_map)]).astype("int32")
+    held = [d for d in range(rank) if d not in collapsed and d not in batching]
+    offsets = sorted(choose.sample(range(len(lead) + len(held)), len(held)))
+    windows, batch = iter(held), iter(lead)
+    update_shape = [sizes[next(windows)] if p in offsets else next(batch) for p in range(len(lead) + len(held))]
+    operand = numbers.integers(0, 9, shape)
+    updates = numbers.integers(0, 9, update_shape)
+    dims = tuple(map(tuple, (offsets, collapsed, index_map, batching, indices_batching)))
+    return operand, indices, updates, sizes, dims
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_gather_in_every_mode(seed: int) -> None:
+    operand, indices, _, sizes, dims = draw(seed)
+    dtype = ("float32", "int32", "uint32", "bool", "bfloat16")[seed % 5]
+
+    def program(jax: Any) -> Any:
+        x, i = jax.numpy.asarray(operand.astype("float32")).astype(dtype), jax.numpy.asarray(indices)
+        numbers = jax.lax.GatherDimensionNumbers(*dims)
+        modes = (None, "fill", "clip", jax.lax.GatherScatterMode.CLIP)
+        return [jax.lax.gather(x, i, numbers, sizes, mode=m) for m in modes]
+
+    agree(program)
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("name", ["scatter_add", "scatter_mul", "scatter_min", "scatter_max", "scatter_sub"])
+def test_scatters(seed: int, name: str) -> None:
+    operand, indices, updates, _, dims = draw(seed)
+    dtype = ("float32", "int32", "uint32", "int8", "float16")[seed % 5]
+
+    def program(jax: Any) -> Any:
+        x, u = (jax.numpy.asarray(t.astype(dtype)) for t in (operand, updates))
+        numbers = jax.lax.ScatterDimensionNumbers(*dims)
+        return getattr(jax.lax, name)(x, jax.numpy.asarray(indices), u, numbers, mode=("clip", None)[seed % 2])
+
+    agree(program)
+
+
+@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("name", ["scatter_add", "scatter_max"])
+def test_derivatives_and_batches(seed: int, name: str) -> None:
+    operand, indices, updates, sizes, dims = draw(seed)
+
+    def program(jax: Any) -> Any:
+        x, u, i = (
+            jax.numpy.asarray(operand.astype("float32")),
+            jax.numpy.asarray(updates.astype("float32")),
+            jax.numpy.asarray(indices),
+        )
+
+        def total(x: Any, u: Any, i: Any) -> Any:
+            read = jax.lax.gather(x, i, jax.lax.GatherDimensionNumbers(*dims), sizes, mode="fill", fill_value=0)
+            written = getattr(jax.lax, name)(x, i, u, jax.lax.ScatterDimensionNumbers(*dims))
+            return (read**2).sum() + (written**3).sum()
+
+        slopes = jax.grad(total, (0, 1))
+        pair = jax.numpy.stack([x, x + 1]), jax.numpy.stack([u, u + 1]), jax.numpy.stack([i, i])
+        return slopes(x, u, i), jax.vmap(total)(*pair), jax.vmap(slopes)(*pair), jax.jit(slopes)(x, u, i)
+
+    agree(program, rtol=1e-4)
+
+
+def test_only_the_last_of_repeated_updates_has_a_derivative() -> None:
+    def program(jax: Any) -> Any:
+        numbers = jax.lax.ScatterDimensionNumbers((), (0,), (0,))
+        places = jax.numpy.asarray(np.array([[1], [0], [1], [7]], "int32"))
+
+        def total(x: Any, u: Any) -> Any:
+            return (jax.lax.scatter(x, places, u, numbers) ** 2).sum()
+
+        x, u = jax.numpy.asarray(np.ones(3, "float32")), jax.numpy.asarray(np.arange(1, 5).astype("float32"))
+        return (
+            jax.grad(total, (0, 1))(x, u),
+            jax.jit(jax.grad(total, (0, 1)))(x, u),
+            jax.grad(jax.jit(total), (0, 1))(x, u),
+        )
+
+    agree(program)

@@ -1,0 +1,168 @@
+"""lax.linalg."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from expressions import agree_on
+from oracle import agree
+
+import jaxish
+
+LINALG = [
+    "linalg.cholesky(m)",
+    'linalg.cholesky(arr([[4, 1], [1, 3]], "int32"))',
+    "linalg.cholesky(arr([[-4, -1], [-1, -3]]))",
+    "linalg.cholesky(jnp.ones((2, 3)))",
+    "linalg.cholesky(jnp.ones(2))",
+    'linalg.cholesky(arr([[1, 1], [1, 1]], "float16"))',
+    'linalg.eigh(arr([[4, 1], [1, 3]], "int32"))[1]',
+    "linalg.eigh(jnp.ones((2, 3)))",
+    "linalg.eigh(m,subset_by_index=(0,1))",
+    "linalg.eigh(m,subset_by_index=(0,2))[1]",
+    "linalg.eigh(jnp.full((2, 2), np.nan))",
+    'linalg.eig(arr([[4, 1], [1, 3]], "int32"))',
+    "linalg.eig(jnp.ones((2, 3)))",
+    "linalg.eig(jnp.full((2, 2), np.nan))",
+    "linalg.eig(m,compute_left_eigenvectors=False)[0]",
+    'linalg.lu(arr([[4, 1], [1, 3]], "int32"))',
+    "linalg.lu(jnp.ones((2, 3)))",
+    "linalg.lu(jnp.ones(2))",
+    'linalg.lu_pivots_to_permutation(arr([1,1], "int32"),2)',
+    'linalg.lu_pivots_to_permutation(arr([[2,1],[0,2]], "int32"),3)',
+    'linalg.lu_pivots_to_permutation(arr([1,1], "int32"),1)',
+    "linalg.lu_pivots_to_permutation(arr([1.,1],'float32'),2)",
+    'linalg.qr(arr([[4, 1], [1, 3]], "int32"))',
+    'linalg.svd(arr([[4, 1], [1, 3]], "int32"))',
+    "linalg.svd(jnp.ones((2, 3)),subset_by_index=(0,1))",
+    "linalg.svd(m,full_matrices=False,subset_by_index=(0,1))",
+    "linalg.svd(m,compute_uv=False,subset_by_index=(0,1))",
+    "linalg.svd(jnp.full((2, 2), np.nan),compute_uv=False)",
+    'linalg.schur(arr([[4, 1], [1, 3]], "int32"))',
+    "linalg.schur(m,sort_eig_vals=True)",
+    "linalg.householder_product(jnp.ones((2, 3)),jnp.ones(2))",
+    "linalg.triangular_solve(m,jnp.ones(2))",
+    "linalg.triangular_solve(m,jnp.ones(2),left_side=True)",
+    "linalg.triangular_solve(m,jnp.ones((2, 3)))",
+    "linalg.triangular_solve(jnp.ones((2, 3)),jnp.ones((2, 3)))",
+    'linalg.triangular_solve(arr([[4, 1], [1, 3]], "int32"),arr([[4, 1], [1, 3]], "int32"))',
+    'linalg.triangular_solve(m,arr([[4, 1], [1, 3]], "int32"))',
+    "linalg.tridiagonal_solve(jnp.ones(2),jnp.ones(2),jnp.ones(2),jnp.ones(2))",
+]
+
+
+@pytest.mark.parametrize("expression", LINALG)
+def test_linalg_treats_operands_as_jax_does(expression: str) -> None:
+    agree_on(expression, rtol=1e-4)
+
+
+def drawn(*shape: int, dtype: str) -> np.ndarray:
+    numbers = np.random.default_rng(len(shape))
+    real, imaginary = numbers.normal(size=shape), numbers.normal(size=shape)
+    return (real + 1j * imaginary if dtype == "complex64" else real).astype(dtype)
+
+
+def adjoint(x: np.ndarray) -> np.ndarray:
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_factorizations_of_square_tall_and_wide_matrices(dtype: str, batch: tuple[int, ...]) -> None:
+    square, tall, wide = (drawn(*batch, *s, dtype=dtype) for s in ((4, 4), (5, 3), (3, 5)))
+    hermitian = square + adjoint(square)
+    definite = square @ adjoint(square) + 4 * np.eye(4, dtype=dtype)
+
+    def program(jax: Any) -> Any:
+        linalg = jax.lax.linalg
+        a, t, w, h, p = map(jax.numpy.asarray, (square, tall, wide, hermitian, definite))
+        return (
+            [linalg.cholesky(p), linalg.cholesky(p, symmetrize_input=False), linalg.cholesky(h)],
+            [linalg.lu(x) for x in (a, t, w)],
+            [
+                linalg.qr(x, full_matrices=f, pivoting=v)
+                for x in (a, t, w)
+                for f in (True, False)
+                for v in (True, False)
+            ],
+            [linalg.svd(x, compute_uv=False) for x in (a, t, w)],
+            [[jax.lax.abs(u) for u in linalg.svd(x, full_matrices=False)] for x in (a, t, w)],
+            [jax.lax.abs(linalg.eigh(h)[0]), linalg.eigh(h)[1]],
+            [linalg.hessenberg(a), linalg.tridiagonal(h), linalg.tridiagonal(h, lower=False)],
+        )
+
+    agree(program, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("unit_diagonal", [False, True])
+def test_solvers(dtype: str, lower: bool, transpose_a: bool, unit_diagonal: bool) -> None:
+    a, b = drawn(2, 4, 4, dtype=dtype) + 3 * np.eye(4, dtype=dtype), drawn(2, 4, 3, dtype=dtype)
+    options = {"lower": lower, "transpose_a": transpose_a, "unit_diagonal": unit_diagonal}
+    below, main, above = drawn(2, 4, dtype=dtype), drawn(2, 4, dtype=dtype) + 5, drawn(2, 4, dtype=dtype)[::-1].copy()
+    below[..., 0] = above[..., -1] = 0
+
+    def program(jax: Any) -> Any:
+        linalg, x, y = jax.lax.linalg, jax.numpy.asarray(a), jax.numpy.asarray(b)
+        diagonals = map(jax.numpy.asarray, (below, main, above))
+        return (
+            [linalg.triangular_solve(x, y, left_side=True, conjugate_a=c, **options) for c in (False, True)],
+            linalg.triangular_solve(x, y.mT, **options),
+            linalg.tridiagonal_solve(*diagonals, y),
+        )
+
+    agree(program, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_eig_and_schur_take_the_matrix_apart(dtype: str) -> None:
+    a = drawn(3, 4, 4, dtype=dtype)
+    values, left, right = map(np.asarray, jaxish.lax.linalg.eig(a))
+    np.testing.assert_allclose(a @ right, right * values[..., None, :], atol=1e-4)
+    np.testing.assert_allclose(adjoint(left) @ a, values[..., :, None] * adjoint(left), atol=1e-4)
+    form, vectors = map(np.asarray, jaxish.lax.linalg.schur(a))
+    np.testing.assert_allclose(vectors @ form @ adjoint(vectors), a, atol=1e-4)
+    np.testing.assert_array_equal(np.tril(form, -2), 0)
+    assert form.dtype == dtype
+
+
+@pytest.mark.parametrize("name", ["cholesky", "eigh", "lu", "qr", "svd", "triangular_solve"])
+def test_derivatives(name: str) -> None:
+    a = drawn(4, 4, dtype="float32")
+    a = a @ a.T + np.eye(4, dtype="float32")
+
+    def program(jax: Any) -> Any:
+        linalg = jax.lax.linalg
+        function = {
+            "cholesky": linalg.cholesky,
+            "eigh": lambda x: linalg.eigh(x)[1],
+            "lu": lambda x: linalg.lu(x)[0],
+            "qr": lambda x: linalg.qr(x, full_matrices=False)[1],
+            "svd": lambda x: linalg.svd(x, full_matrices=False)[1],
+            "triangular_solve": lambda x: linalg.triangular_solve(x, x, lower=True, transpose_a=True),
+        }[name]
+        x = jax.numpy.asarray(a)
+        slope = jax.grad(lambda t: (function(t) ** 2).sum())
+        return slope(x), jax.vmap(slope)(jax.numpy.stack([x, x + jax.numpy.eye(4)])), jax.jvp(function, (x,), (x,))[1]
+
+    agree(program, rtol=1e-2, atol=1e-2)
+
+
+def test_polar_decomposition_and_updates() -> None:
+    def program(jax: Any) -> Any:
+        linalg = jax.lax.linalg
+        tall = jax.numpy.asarray(drawn(5, 3, dtype="float32"))
+        r = jax.numpy.asarray(np.triu(drawn(4, 4, dtype="float32")) + 3 * np.eye(4, dtype="float32"))
+        u, h, _, converged = linalg.qdwh(tall)
+        c = jax.numpy.asarray(np.eye(5, dtype="float32"))
+        return (
+            u,
+            h,
+            converged,
+            linalg.cholesky_update(r, r[:, 1]),
+            linalg.symmetric_product(tall, c, alpha=2.0, beta=0.5),
+        )
+
+    agree(program, rtol=1e-3, atol=1e-4)

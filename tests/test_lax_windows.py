@@ -1,0 +1,78 @@
+"""reduce_window and Fourier transforms."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from expressions import agree_on
+from oracle import agree
+
+WINDOWS = [
+    "lax.reduce_window(f,0.,lax.add,(1,2),(1,1),'VALID')",
+    "lax.reduce_window(f,-jnp.inf,lax.max,(1,2),(1,2),'SAME')",
+    "lax.reduce_window(f,1.,lax.mul,(2,2),(1,1),[(1,0),(0,1)])",
+    "lax.reduce_window(f,0.,lax.max,(2,2),(1,1),[(1,0),(0,1)],(2,1),(1,2))",
+    "lax.reduce_window(f,0,lax.add,(1,2))",
+    "lax.reduce_window(f,w,lax.add,(1,2))",
+    "lax.reduce_window(f,0.,lax.add,(2,))",
+    "lax.reduce_window(f,0.,lax.add,(1,0))",
+    "lax.reduce_window(f,0.,lax.add,(1,5))",
+    "lax.reduce_window((f,f),(0.,1.),lambda a,b:(a[0]+b[0],a[1]*b[1]),(1,2),(1,1),'VALID')",
+    "lax.reduce_window(i,0,lax.add,(2,))",
+    "lax.reduce_window(i,0,lax.min,(2,))",
+    "lax.reduce_window(jnp.array([True,False]),False,lax.bitwise_or,(2,))",
+    "lax.reduce_window_shape_tuple((5,5),(2,2),(1,2),((0,0),(0,0)))",
+    "lax.reduce_window_shape_tuple((5,5),(2,2),(1,2),((0,0),(0,0)),(1,2),(2,1))",
+    "lax.fft(jnp.ones(4)+0j,'FFT',(4,))",
+    "lax.fft(jnp.ones(4),'FFT',(4,))",
+    "lax.fft(jnp.ones(4),'fft',(4,))",
+    "lax.fft(jnp.ones(4),lax.FftType.RFFT,(4,))",
+    "lax.fft(jnp.ones(4),1,(4,))",
+    "lax.fft(jnp.ones(4)+0j,'IRFFT',(6,))",
+    "lax.fft(jnp.ones(4)+0j,'IFFT',4)",
+    "lax.fft(jnp.ones(4)+0j,'IFFT',(3,))",
+    "lax.fft(jnp.ones(4)+0j,'BLA',(4,))",
+    "lax.fft(jnp.ones((4,4))+0j,'FFT',(4,4))",
+    "lax.fft(i,'RFFT',(3,))",
+    "lax.fft(w,'RFFT',(3,))",
+    "lax.fft(jnp.ones(4),'RFFT',())",
+]
+
+
+@pytest.mark.parametrize("expression", WINDOWS)
+def test_windows_and_transforms_agree(expression: str) -> None:
+    agree_on(expression)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_reduce_window_over_drawn_windows(seed: int) -> None:
+    choose, numbers = random.Random(seed), np.random.default_rng(seed)
+    shape = [choose.randint(1, 5) for _ in range(choose.randint(1, 4))]
+    window, strides = [choose.randint(1, 3) for _ in shape], [choose.randint(1, 2) for _ in shape]
+    base, dilation = ([choose.choice([1, 1, 1, 2]) for _ in shape] for _ in range(2))
+    padding = choose.choice(
+        ["SAME", "VALID", "SAME_LOWER", [(choose.randint(0, 2), choose.randint(0, 2)) for _ in shape]]
+    )
+    dtype, name = choose.choice(["float32", "float32", "int32", "uint8"]), choose.choice(["add", "max", "min", "mul"])
+    start = {
+        "add": 0,
+        "mul": 1,
+        "max": -np.inf if dtype == "float32" else 0,
+        "min": np.inf if dtype == "float32" else 100,
+    }[name]
+    start = 3 if choose.random() < 0.2 else start
+    x = numbers.permutation(int(np.prod(shape))).reshape(shape) % 9 if dtype != "float32" else numbers.random(shape)
+
+    def program(jax: Any) -> Any:
+        operand, init = jax.numpy.asarray(x.astype(dtype)), np.array(start, dtype)
+
+        def reduced(t: Any) -> Any:
+            return jax.lax.reduce_window(t, init, getattr(jax.lax, name), window, strides, padding, base, dilation)
+
+        if dtype != "float32" or name == "mul" or start == 3 or max(dilation) > 1:
+            return reduced(operand)
+        slope = jax.grad(lambda t: (reduced(t) ** 2).sum()) if np.isfinite(start) else reduced
+        return reduced(operand), slope(operand), jax.vmap(reduced)(operand[None])
+
+    agree(program, rtol=1e-4)

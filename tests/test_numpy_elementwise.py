@@ -1,0 +1,221 @@
+"""jax.numpy functions of single elements, against JAX: values, dtypes, weak types, derivatives."""
+
+import numpy as np
+import pytest
+
+from oracle import agree
+
+DTYPES = ["bool", "int8", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32", "complex64"]
+# Away from the edges of domains; kinks and special values have tests of their own.
+VALUES = {
+    "b": [True, False, True, True, False, False],
+    "i": [-3, 0, 5, 1, -1, 7],
+    "u": [3, 0, 5, 1, 250, 7],
+    "f": [-2.5, 0.5, 0.25, 1.5, -0.75, 3.0],
+    "V": [-2.5, 0.5, 0.25, 1.5, -0.75, 3.0],
+    "c": [1 + 2j, -0.5j, 0.5 + 0j, -1.5 + 0.25j, 2 - 1j, -0.25 - 0.75j],
+}
+UNARY = """abs absolute acos acosh angle asin asinh atan atanh arccos arccosh arcsin arcsinh arctan arctanh bitwise_count
+bitwise_invert bitwise_not cbrt ceil conj conjugate cos cosh deg2rad degrees exp exp2 expm1 fabs floor i0 imag invert
+isfinite isinf isnan isneginf isposinf iscomplex isreal log log10 log1p log2 logical_not modf nan_to_num negative
+positive rad2deg radians real reciprocal rint round sign signbit sin sinc sinh spacing sqrt square tan tanh trunc
+frexp""".split()
+BINARY = """add subtract multiply divide true_divide floor_divide remainder mod fmod power float_power maximum minimum
+fmax fmin equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and
+bitwise_or bitwise_xor left_shift right_shift bitwise_left_shift bitwise_right_shift arctan2 atan2 hypot logaddexp
+logaddexp2 copysign heaviside nextafter gcd lcm divmod isclose""".split()
+SMOOTH = """acosh arctan arcsinh cos cosh exp exp2 expm1 log log10 log1p log2 sin sinc sinh sqrt square tan tanh cbrt
+reciprocal abs sign deg2rad i0 nan_to_num""".split()
+
+
+def values(dtype, like=0):
+    kind = np.dtype(dtype if dtype != "bfloat16" else "float32").kind
+    table = VALUES[kind]
+    return table[like:] + table[:like]
+
+
+def array(jax, dtype, like=0):
+    return jax.numpy.array(values(dtype, like), dtype=dtype)
+
+
+LOOSE = {"float16": 4e-3, "bfloat16": 3e-2}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_functions_agree_for_every_dtype(name):
+    for dtype in DTYPES:
+        agree(lambda jax, d=dtype: getattr(jax.numpy, name)(array(jax, d)), rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_functions_agree_for_every_dtype(name):
+    for dtype in DTYPES:
+        agree(
+            lambda jax, d=dtype: getattr(jax.numpy, name)(array(jax, d), array(jax, d, 2)),
+            rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "true_divide", "maximum", "power", "less", "arctan2", "where"])
+def test_mixed_dtypes_and_python_scalars_promote(name):
+    def program(jax, a, b):
+        f = getattr(jax.numpy, name)
+        return f(a > 0, a, b) if name == "where" else f(a, b)
+
+    for left in ["bool", "int8", "uint16", "float16", "float32"]:
+        for right in [True, 2, 2.5, "int32", "uint8", "bfloat16"]:
+            agree(lambda jax, x=left, y=right: program(jax, array(jax, x), array(jax, y, 1) if isinstance(y, str) else y), rtol=1e-2)
+            if not isinstance(right, str):
+                agree(lambda jax, x=left, y=right: program(jax, y, array(jax, x)) if name != "where" else 0, rtol=1e-2)
+
+
+OPERATORS = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "**": lambda a, b: a**b, "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "divmod": divmod,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_agree(name):
+    op = OPERATORS[name]
+    for dtype in ["bool", "int8", "int32", "uint32", "float16", "float32", "complex64"]:
+        agree(lambda jax, d=dtype: op(array(jax, d), array(jax, d, 1)), rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
+        for scalar in [2, 300, 2.5, True, np.float32(1.5), np.int8(3)]:
+            agree(lambda jax, d=dtype, s=scalar: op(array(jax, d), s), rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
+            agree(lambda jax, d=dtype, s=scalar: op(s, array(jax, d)), rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
+
+
+def test_operators_refuse_what_is_no_array():
+    agree(lambda jax: jax.numpy.ones(3) + [1, 2, 3])
+    agree(lambda jax: jax.numpy.ones(3) + "a")
+    agree(lambda jax: [1, 2, 3] * jax.numpy.ones(3))
+    agree(lambda jax: jax.numpy.ones(3) + None)
+    agree(lambda jax: jax.numpy.ones(3) + jax.numpy.ones(4))
+    agree(lambda jax: jax.numpy.ones(3) == "a")
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_agree_to_second_order(name):
+    def program(jax):
+        f = getattr(jax.numpy, name)
+        x = jax.numpy.array([1.25, 2.5])
+        first = jax.grad(lambda v: f(v).sum())
+        return first(x), jax.jvp(f, (x,), (jax.numpy.ones(2),))[1], jax.grad(lambda v: first(v).sum())(x)
+
+    agree(program, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "subtract", "multiply", "true_divide", "power", "arctan2", "logaddexp", "maximum", "minimum", "hypot",
+             "remainder", "fmod", "copysign", "float_power", "logaddexp2"]
+)  # fmt: skip
+def test_derivatives_of_binary_functions_agree(name):
+    def program(jax):
+        f = getattr(jax.numpy, name)
+        x, y = jax.numpy.array([1.25, 2.5, 0.5]), jax.numpy.array([0.75, 2.5, 1.5])
+        return jax.grad(lambda a, b: f(a, b).sum(), argnums=(0, 1))(x, y), jax.jvp(f, (x, y), (x, x))[1]
+
+    agree(program, rtol=1e-4)
+
+
+def test_derivatives_at_kinks_are_those_of_jax():
+    def program(jax):
+        jnp = jax.numpy
+        zero = jnp.zeros(2)
+        return [
+            jax.grad(lambda x: jnp.abs(x).sum())(zero),
+            jax.grad(lambda x: jnp.clip(x, 0.0, 1.0).sum())(jnp.array([0.0, 1.0, 0.5, 2.0])),
+            jax.grad(lambda x: jnp.maximum(x, 0.0).sum())(zero),
+            jax.grad(lambda x: jnp.max(x))(jnp.array([1.0, 3.0, 3.0])),
+            jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0).sum())(jnp.array([-1.0, 4.0])),
+            jax.grad(lambda x: jnp.sinc(x).sum())(zero),
+            jax.grad(lambda x: jnp.power(x, 2).sum())(zero),
+            jax.grad(lambda x, y: jnp.power(x, y).sum(), (0, 1))(jnp.array([0.0, 2.0]), jnp.array([2.0, 0.0])),
+            jax.grad(lambda x: jnp.linalg.norm(x))(zero),
+            jax.grad(lambda x: jnp.std(x))(jnp.ones(3)),
+            jax.grad(lambda x: jnp.sign(x).sum())(zero),
+            jax.grad(lambda x: jnp.prod(x))(jnp.array([0.0, 2.0, 3.0])),
+            jax.grad(lambda x: jnp.cumprod(x).sum())(jnp.array([2.0, 0.0, 3.0])),
+            jax.grad(lambda x: jnp.sort(x)[0])(jnp.array([2.0, 1.0, 3.0])),
+        ]
+
+    agree(program)
+
+
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e30, -1e-30]
+
+
+@pytest.mark.parametrize("name", [n for n in UNARY if n not in ("bitwise_count", "bitwise_invert", "bitwise_not", "invert")])
+def test_unary_functions_agree_at_special_values(name):
+    agree(lambda jax: getattr(jax.numpy, name)(jax.numpy.array(SPECIAL)))
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "true_divide", "floor_divide", "remainder", "fmod", "power", "maximum", "minimum", "fmax", "fmin",
+             "arctan2", "hypot", "logaddexp", "copysign", "heaviside", "less", "isclose"]
+)  # fmt: skip
+def test_binary_functions_agree_at_special_values(name):
+    def program(jax):
+        x = jax.numpy.array(SPECIAL[:7])
+        return getattr(jax.numpy, name)(x[:, None], x[None, :])
+
+    agree(program)
+
+
+def test_integer_division_and_shifts_at_their_edges():
+    def program(jax):
+        jnp = jax.numpy
+        out = []
+        for dtype in ("int8", "int32", "uint8", "uint32"):
+            info = np.iinfo(dtype)
+            x = jnp.array([info.min, info.max, 0, 1, 5], dtype=dtype)[:, None]
+            y = jnp.array([0, 1, 2, 3, info.max] + ([-1, -2] if info.min else []), dtype=dtype)
+            out += [x // y, x % y, jnp.fmod(x, y), x << y, x >> y, x * y, x + y, x - y, -x, jnp.abs(x)]
+        return out
+
+    agree(program)
+
+
+def test_powers_of_integers():
+    agree(lambda jax: jax.numpy.array([2, -3, 0], "int8") ** jax.numpy.array([[0], [3], [7]], "int8"))
+    agree(lambda jax: jax.numpy.array([2, 3], "int32") ** -1)
+    agree(lambda jax: jax.numpy.array([2, 3], "int32") ** jax.numpy.array([-1, 2]))
+    agree(lambda jax: jax.numpy.array([2.0, 0.0]) ** jax.numpy.array([-1, 0]))
+    agree(lambda jax: jax.numpy.array([True, False]) ** 2)
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum", "logical_or", "bitwise_xor", "logaddexp", "subtract"])
+def test_methods_of_ufuncs(name):
+    def program(jax):
+        f = getattr(jax.numpy, name)
+        x = jax.numpy.arange(6).reshape(2, 3)
+        if name == "logaddexp":
+            x = x.astype(float)
+        out = [f.outer(x, x[0]), f.accumulate(x, axis=1), f.reduce(x, axis=0), f.reduce(x, axis=1, keepdims=True)]
+        out.append(f.at(x, (0, jax.numpy.array([1, 1])), x[1, 2], inplace=False))
+        out.append(f.reduceat(x[1], jax.numpy.array([0, 2, 1])))
+        return out
+
+    agree(program)
+    agree(lambda jax: [getattr(jax.numpy, name).nin, getattr(jax.numpy, name).nout, getattr(jax.numpy, name).identity])
+    agree(lambda jax: getattr(jax.numpy, name)(1, 2, where=True))
+
+
+def test_scaling_by_powers_of_two():
+    agree(lambda jax: jax.numpy.ldexp(jax.numpy.array([0.5, 3.0, -1.5, np.inf]), jax.numpy.array([3, -2, 100, 1])))
+    agree(lambda jax: jax.numpy.ldexp(jax.numpy.array([1, 2]), 2))
+    agree(lambda jax: jax.numpy.round(jax.numpy.array([123.456, -0.5, 1.5, 2.5]), 1))
+    agree(lambda jax: jax.numpy.round(jax.numpy.array([123, -55, 15]), -1))
+
+
+def test_sixty_four_bits():
+    def program(jax):
+        with jax.enable_x64(True):
+            jnp = jax.numpy
+            x = jnp.arange(5) - 2
+            return [x, x / 2, x // 2, jnp.sin(x), jnp.float64(0.1) + 1, jnp.array([2**63], "uint64") // 3, jnp.mean(x)]
+
+    agree(program)

@@ -1,0 +1,217 @@
+"""Indexing and `.at[]`, against JAX: every kind of index, alone and mixed, read and written, under jit, vmap and grad."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import agree
+
+SETTINGS = settings(max_examples=120, deadline=None)
+
+
+@st.composite
+def indices(draw, shape=(3, 4, 5)):
+    """A tuple of index entries for an array of this shape, as plain data: arrays are lists behind a tag."""
+    entries = []
+    rank = len(shape)
+    used = 0
+    batch = draw(st.sampled_from([(), (2,), (2, 3), (1, 3)]))
+    ellipsis = False
+    while used < rank and draw(st.booleans() if entries else st.just(True)):
+        n = shape[used]
+        kind = draw(st.sampled_from(["int", "slice", "slice", "array", "mask", "none", "ellipsis", "scalar"]))
+        if kind == "int":
+            entries.append(draw(st.integers(-n - 1, n)))
+        elif kind == "slice":
+            part = st.none() | st.integers(-n - 2, n + 2)
+            entries.append(slice(draw(part), draw(part), draw(st.sampled_from([None, 1, 2, -1, -2]))))
+        elif kind == "array":
+            dims = batch if draw(st.booleans()) else batch[-1:]
+            size = int(np.prod(dims))
+            values = draw(st.lists(st.integers(-n - 1, n), min_size=size, max_size=size))
+            entries.append(("array", np.array(values, np.int32).reshape(dims)))
+        elif kind == "scalar":
+            entries.append(("array", np.array(draw(st.integers(-n - 1, n)), np.int32)))
+        elif kind == "mask":
+            values = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+            if batch and sum(values) not in (1, batch[-1]):
+                entries.append(slice(None))
+            else:
+                entries.append(("mask", np.array(values)))
+        elif kind == "none":
+            entries.append(None)
+            continue
+        elif ellipsis:
+            continue
+        else:
+            entries.append(Ellipsis)
+            ellipsis = True
+            continue
+        used += 1
+    return tuple(entries)
+
+
+def made(jax, index, traced=()):
+    """The index with arrays of this library in the place of tagged ones."""
+    return tuple(jax.numpy.array(i[1]) if isinstance(i, tuple) else i for i in index)
+
+
+def operand(jax, dtype="float32"):
+    return jax.numpy.arange(60).reshape(3, 4, 5).astype(dtype)
+
+
+@SETTINGS
+@given(indices())
+def test_reading_agrees_for_every_mix_of_indices(index):
+    agree(lambda jax: operand(jax)[made(jax, index)])
+
+
+@SETTINGS
+@given(indices(), st.sampled_from(["set", "add", "mul", "min", "max"]))
+def test_updating_agrees_for_every_mix_of_indices(index, method):
+    def program(jax):
+        x = operand(jax)
+        part = x[made(jax, index)]
+        values = jax.numpy.arange(part.size).reshape(part.shape) * 2.0
+        unique = method != "set"
+        return getattr(x.at[made(jax, index)], method)(values if unique else 7.0)
+
+    agree(program)
+
+
+@settings(max_examples=40, deadline=None)
+@given(indices(), st.sampled_from(["fill", "clip", "promise_in_bounds"]))
+def test_modes_of_get_agree(index, mode):
+    if mode == "promise_in_bounds":
+        index = tuple(0 if isinstance(i, int) else i for i in index)
+    agree(lambda jax: operand(jax).at[made(jax, index)].get(mode=mode))
+
+
+@settings(max_examples=25, deadline=None)
+@given(indices())
+def test_gradients_through_indices_agree(index):
+    def program(jax):
+        x = operand(jax)
+        i = made(jax, index)
+        w = jax.numpy.sin(x[i])
+        read = jax.grad(lambda v: (v[i] * w).sum())(x)
+        written = jax.grad(lambda v, u: (v.at[i].add(u) * x).sum(), (0, 1))(x, w)
+        return read, written
+
+    agree(program)
+
+
+@settings(max_examples=20, deadline=None)
+@given(indices())
+def test_traced_indices_agree(index):
+    def program(jax):
+        x = operand(jax)
+        arrays = [jax.numpy.array(i[1]) for i in index if isinstance(i, tuple) and i[0] == "array"]
+
+        def read(x, arrays):
+            rest = iter(arrays)
+            i = tuple(next(rest) if isinstance(e, tuple) and e[0] == "array" else e[1] if isinstance(e, tuple) else e for e in index)
+            return x[i], x.at[i].set(1.0)
+
+        return jax.jit(read)(x, arrays)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint16", "uint32", "float16", "bfloat16", "complex64"])
+def test_dtypes(dtype):
+    def program(jax):
+        x = operand(jax, dtype)
+        i = jax.numpy.array([0, 2, 9])
+        return [x[i], x[0], x[::-1, 1], x.at[i].set(1), x.at[0].set(1), x.at[i].get(mode="fill"), x.at[i, 0].min(1) if dtype != "complex64" else x]
+
+    agree(program)
+
+
+WRONG = {
+    "too many": lambda x: x[0, 0, 0, 0],
+    "float": lambda x: x[1.0],
+    "string": lambda x: x["a"],
+    "list": lambda x: x[[0, 1]],
+    "object": lambda x: x[object()],
+    "two ellipses": lambda x: x[..., ...],
+    "mask of wrong size": lambda x: x[np.array([True, False])],
+    "arrays that do not broadcast": lambda x: x[np.array([0, 1]), np.array([0, 1, 2])],
+    "too many values": lambda x: x.at[0, 0].set(np.ones((2, 5))),
+    "values that do not fit": lambda x: x.at[0, 0].set(np.ones(4)),
+    "unknown mode": lambda x: x.at[0].get(mode="no"),
+    "assignment": lambda x: x.__setitem__(0, 1),
+    "float slice": lambda x: x[0:1.5],
+    "fill value with dimensions": lambda x: x.at[9].get(mode="fill", fill_value=np.ones(2)),
+    "scalar boolean": lambda x: [x[True], x[False], x[:, True]],
+    "empty": lambda x: [x[()], x[[], :], x[:0]],
+    "list in a tuple": lambda x: x[[0, 1], :],
+    "iteration": lambda x: list(x),
+    "contains": lambda x: [3 in x[0, 0], 99 in x[0, 0]],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_odd_and_wrong_indices_agree(name):
+    agree(lambda jax: WRONG[name](operand(jax)))
+
+
+def test_traced_masks_and_slices_are_refused():
+    agree(lambda jax: jax.jit(lambda x, m: x[m])(operand(jax), operand(jax) > 3))
+    agree(lambda jax: jax.jit(lambda x, n: x[:n])(operand(jax), 2))
+    agree(lambda jax: jax.jit(lambda x: x.at[x > 3].set(0.0))(operand(jax)))
+
+
+def test_methods_of_at():
+    def program(jax):
+        x = jax.numpy.arange(6.0)
+        i = jax.numpy.array([1, 1, 4, 9])
+        return [
+            x.at[i].add(1), x.at[i].multiply(3), x.at[i].mul(3), x.at[i].divide(2), x.at[i].power(2), x.at[i].subtract(1),
+            x.at[i].min(0), x.at[i].max(9), x.at[i].apply(lambda v: v * 2), x.at[2].apply(jax.numpy.sqrt),
+            x.at[-1].set(3), x.at[jax.numpy.array([-1])].set(3, wrap_negative_indices=False),
+            x.at[10].set(1), x.at[10].set(1, mode="clip"), x.at[i].get(mode="fill", fill_value=-1),
+            x.at[i].add(1, indices_are_sorted=True), x.astype(int).at[0].set(2), x.at[x > 2].set(0),
+        ]  # fmt: skip
+
+    agree(program)
+
+
+@pytest.mark.parametrize("mode", [None, "fill", "clip", "wrap"])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_take(mode, axis):
+    agree(lambda jax: jax.numpy.take(operand(jax), jax.numpy.array([[0, -1], [7, 100]]), axis=axis, mode=mode))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_take_and_put_along_axis(axis):
+    def program(jax):
+        jnp = jax.numpy
+        x = operand(jax)
+        order = jnp.argsort(-x, axis=axis)
+        far = order * 2
+        return [
+            jnp.take_along_axis(x, order, axis), jnp.take_along_axis(x, far, axis), jnp.take_along_axis(x, far, axis, mode="clip"),
+            jnp.take_along_axis(x, order[:1], axis), jnp.put_along_axis(x, order, x, axis, inplace=False),
+            jax.grad(lambda v: (jnp.take_along_axis(v, order, axis) * x).sum())(x),
+        ]  # fmt: skip
+
+    agree(program)
+
+
+def test_selection_functions():
+    def program(jax):
+        jnp = jax.numpy
+        x = operand(jax)[0]
+        return [
+            jnp.where(x > 5, x, -1), jnp.select([x > 5, x > 2], [x, 2 * x]), jnp.choose(jnp.array([0, 1, 1]), [jnp.arange(3), 5]),
+            jnp.compress(jnp.array([1, 0, 1]), x, axis=0), jnp.extract(x > 5, x), jnp.place(x, x > 4, jnp.array([1.0, 2.0]), inplace=False),
+            jnp.put(x, jnp.array([0, -1, 99]), jnp.array([7.0, 8.0, 9.0]), inplace=False), jnp.nonzero(x > 5),
+            jnp.nonzero(x > 5, size=4, fill_value=-1), jnp.nonzero(x > 5, size=40), jnp.argwhere(x > 17), jnp.flatnonzero(x > 17),
+            jnp.unravel_index(jnp.array([3, 11, 100, -1]), (3, 4)), jnp.ravel_multi_index((jnp.array([1, 2]), jnp.array([3, 0])), (3, 4)),
+            jnp.clip(x, 3, 8), jnp.clip(x, None, 8), jnp.piecewise(x, [x < 3, x > 9], [-1.0, lambda v: v * 2, 5.0]),
+            jnp.compress(jnp.array([0, 1, 1]), x, axis=0, size=2), jnp.where(x > 5), jnp.fill_diagonal(x, 1, inplace=False),
+        ]  # fmt: skip
+
+    agree(program)

@@ -1,0 +1,59 @@
+"""vmap against JAX: axes, pytrees, names, bad input."""
+
+import numpy as np
+import pytest
+from oracle import agree
+
+X = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+VALUES = {
+    "rows": lambda j: j.vmap(lambda r: r.sum())(X),
+    "columns": lambda j: j.vmap(lambda r: r.sum(), in_axes=1)(X),
+    "negative axis": lambda j: j.vmap(lambda r: r * 2, in_axes=-1, out_axes=-1)(X),
+    "out axis": lambda j: j.vmap(lambda r: r * 2, out_axes=1)(X),
+    "unmapped argument": lambda j: j.vmap(lambda x, y: x * y, (0, None))(X, X),
+    "unmapped result": lambda j: j.vmap(lambda x: (x, 3.0), out_axes=(0, None))(X),
+    "constant result": lambda j: j.vmap(lambda x: 1)(X),
+    "axes of a pytree": lambda j: j.vmap(lambda p, s: p["a"] * p["b"] + s, ({"a": 0, "b": None}, None))({"a": X, "b": X[0]}, 2.0),
+    "axes as a prefix": lambda j: j.vmap(lambda p, x: p["a"] * x, (None, 0))({"a": X[0]}, X),
+    "axes as a list": lambda j: j.vmap(lambda x, y: x * y, [0, None])(X, 2.0),
+    "out axes of a pytree": lambda j: j.vmap(lambda x: {"u": x, "v": (x, x.sum())}, out_axes={"u": 1, "v": (0, 0)})(X),
+    "keyword arguments": lambda j: j.vmap(lambda x, *, y: x * y)(X, y=X),
+    "axis size alone": lambda j: j.vmap(lambda: 3.0, axis_size=4)(),
+    "unmapped python number stays one": lambda j: j.vmap(lambda x, n: x * n if isinstance(n, int) else 0, (0, None))(X, 3),
+    "nested": lambda j: j.vmap(j.vmap(lambda x: x * x))(X),
+    "outer product": lambda j: j.vmap(j.vmap(lambda x, y: x * y, (0, None)), (None, 0))(X[0], X[1]),
+    "jit": lambda j: j.jit(j.vmap(lambda r: r / r.max()))(X),
+    "of jit": lambda j: j.vmap(j.jit(lambda r: r / r.max()))(X),
+    "closure": lambda j: j.vmap(lambda r: j.vmap(lambda s: (r * s).sum())(X))(X),
+    "of integers": lambda j: j.vmap(lambda i: i % 3)(np.arange(5)),
+    "empty batch": lambda j: j.vmap(lambda r: r.sum())(X[:0]),
+}
+ERRORS = {
+    "in_axes length": lambda j: j.vmap(lambda x, y: x, in_axes=(0,))(X, X),
+    "in_axes type": lambda j: j.vmap(lambda x: x, in_axes="a"),
+    "in_axes prefix": lambda j: j.vmap(lambda x: x, in_axes=({"a": 0},))(X),
+    "sizes": lambda j: j.vmap(lambda x, y: x)(X, X[:2]),
+    "rank": lambda j: j.vmap(lambda x: x, in_axes=2)(X),
+    "scalar": lambda j: j.vmap(lambda x: x)(1.0),
+    "nothing mapped": lambda j: j.vmap(lambda x: x, in_axes=None)(1.0),
+    "out axis None": lambda j: j.vmap(lambda x: x, out_axes=None)(X),
+    "out axis range": lambda j: j.vmap(lambda x: x, out_axes=3)(X),
+    "out axes tree": lambda j: j.vmap(lambda x: x, out_axes=(0, 0))(X),
+    "no arrays": lambda j: j.vmap(lambda x: x)({}),
+    "string": lambda j: j.vmap(lambda x: x)("abc"),
+    "truth value": lambda j: j.vmap(lambda x: 1 if x > 0 else 0)(X[0]),
+    "string result": lambda j: j.vmap(lambda x: "1")(X),
+    "axis size disagrees": lambda j: j.vmap(lambda x: x, axis_size=7)(X),
+}
+
+
+@pytest.mark.parametrize("program", [*VALUES.values(), *ERRORS.values()], ids=[*VALUES, *ERRORS])
+def test_like_jax(program):
+    agree(program)
+
+
+def test_sizes_that_differ_are_named():
+    import jaxish
+
+    with pytest.raises(ValueError, match=r"axis 0 of argument x of type float32\[3,4\] has size 3"):
+        jaxish.vmap(lambda x, y: x)(X, X[:2])
