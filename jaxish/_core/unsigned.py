@@ -75,7 +75,7 @@ def abs(a: Tensor) -> Tensor:
 
 def sign(a: Tensor) -> Tensor:
     """Return the signs of integers: -1, 0 or 1."""
-    return torch.sign(a) if a.dtype not in SIGNED else (a != 0).to(a.dtype)
+    return torch.sign(a) if a.dtype not in SIGNED else via_bits(lambda t: (t != 0).to(t.dtype), a)
 
 
 def bitwise_not(a: Tensor) -> Tensor:
@@ -124,6 +124,13 @@ def ne(a: Tensor, b: Tensor) -> Tensor:
     return torch.ne(a, b) if a.dtype not in SIGNED else torch.ne(ordered(a), ordered(b))
 
 
+def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return a where the condition holds, else b (Inductor fails on torch.where of the unsigned dtypes)."""
+    if a.dtype not in SIGNED:
+        return torch.where(condition, a, b)
+    return via_bits(lambda x, y: torch.where(condition, x, y), a, b)
+
+
 def lt(a: Tensor, b: Tensor) -> Tensor:
     """Return a < b."""
     return torch.lt(a, b) if a.dtype not in SIGNED else torch.lt(ordered(a), ordered(b))
@@ -162,13 +169,13 @@ def div(a: Tensor, b: Tensor) -> Tensor:
     if a.dtype is torch.uint64:
         return _divide_64(a, b)[0]
     if a.dtype in SIGNED:
-        quotient = torch.div(_widened(a), _nonzero(_widened(b)), rounding_mode="trunc").to(a.dtype)
-    elif a.dtype is torch.uint8:
-        quotient = torch.div(a, _nonzero(b), rounding_mode="trunc")
-    else:
-        # The least integer divided by -1 traps on some processors: negate instead.
-        quotient = torch.where(b == -1, -a, torch.div(a, _divisor(b), rounding_mode="trunc"))
-    return torch.where(b == 0, _all_bits(a), quotient)
+        x, y = a.to(torch.int64), b.to(torch.int64)
+        return _narrowed(torch.where(y == 0, -1, torch.div(x, _nonzero(y), rounding_mode="trunc")), a.dtype)
+    if a.dtype is torch.uint8:
+        return torch.where(b == 0, 255, torch.div(a, _nonzero(b), rounding_mode="trunc")).to(a.dtype)
+    # The least integer divided by -1 traps on some processors: negate instead.
+    quotient = torch.where(b == -1, -a, torch.div(a, _divisor(b), rounding_mode="trunc"))
+    return torch.where(b == 0, -1, quotient)
 
 
 def rem(a: Tensor, b: Tensor) -> Tensor:
@@ -176,11 +183,11 @@ def rem(a: Tensor, b: Tensor) -> Tensor:
     if a.dtype is torch.uint64:
         return _divide_64(a, b)[1]
     if a.dtype in SIGNED:
-        remainder = torch.fmod(_widened(a), _nonzero(_widened(b))).to(a.dtype)
-    elif a.dtype is torch.uint8:
-        remainder = torch.fmod(a, _nonzero(b))
-    else:
-        remainder = torch.where(b == -1, 0, torch.fmod(a, _divisor(b)))
+        x, y = a.to(torch.int64), b.to(torch.int64)
+        return _narrowed(torch.where(y == 0, x, torch.fmod(x, _nonzero(y))), a.dtype)
+    if a.dtype is torch.uint8:
+        return torch.where(b == 0, a, torch.fmod(a, _nonzero(b)))
+    remainder = torch.where(b == -1, 0, torch.fmod(a, _divisor(b)))
     return torch.where(b == 0, a, remainder)
 
 
@@ -208,12 +215,8 @@ def _divisor(b: Tensor) -> Tensor:
     return torch.where((b == 0) | (b == -1), 1, b)
 
 
-def _widened(a: Tensor) -> Tensor:
-    return a.to(torch.int64)
-
-
-def _all_bits(a: Tensor) -> Tensor:
-    return bitwise_not(torch.zeros_like(a))
+def _narrowed(wide: Tensor, dtype: torch.dtype) -> Tensor:
+    return wide.to(SIGNED[dtype]).view(dtype)
 
 
 def _divide_64(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

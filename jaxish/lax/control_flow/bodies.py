@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import optree
 from torch import Tensor
 
 from ..._backends import structured
@@ -49,7 +48,7 @@ class Operands:
     """A pytree of arrays taken apart."""
 
     arrays: list[Array]
-    spec: optree.PyTreeSpec
+    spec: tree.Spec
 
     @staticmethod
     def of(values: Any, function: str) -> "Operands":
@@ -63,13 +62,17 @@ class Operands:
         return [tensor_of(a) for a in self.arrays]
 
 
-def trace_body(fun: Callable[..., Any], arrays: Sequence[Array], spec: optree.PyTreeSpec, what: str) -> Program:
+def trace_body(fun: Callable[..., Any], arrays: Sequence[Array], spec: tree.Spec, what: str) -> Program:
     """Trace `fun`, whose positional arguments are the tree of `arrays`."""
     return trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), what)
 
 
 def carry_program(
-    trace: Callable[[Sequence[Array]], Program], init: Operands, carry_spec: Callable[[Program], Any], what: str, body: Callable[..., Any]
+    trace: Callable[[Sequence[Array]], Program],
+    init: Operands,
+    carry_spec: Callable[[Program], Any],
+    what: str,
+    body: Callable[..., Any],
 ) -> tuple[Program, Operands]:
     """Trace a loop body whose result carries on what it was given, and check that it does.
 
@@ -94,7 +97,7 @@ def _promoted(value: Array, out: Any) -> Array:
     return value if dtype == value.dtype else Array(convert(tensor_of(value), dtypes.to_torch(dtype)))
 
 
-def check_structure(given: optree.PyTreeSpec, returned: optree.PyTreeSpec, what: str, body: Callable[..., Any]) -> None:
+def check_structure(given: tree.Spec, returned: tree.Spec, what: str, body: Callable[..., Any]) -> None:
     """Raise `TypeError` when a loop's carry comes back as another pytree."""
     if given == returned:
         return

@@ -189,4 +189,3 @@ def _check_branches(
                     f"has type {type_text(left)} and {type_text(right)}, so the {reason} do not match. Revise the "
                     "functions so that all output types match."
                 )
-

@@ -37,5 +37,3 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         rest = tree.flatten(vmap(f)(part(whole, total, (total - whole,))))[0]
         parts = [torch.cat([p, tensor_of(r)]) for p, r in zip(parts, rest, strict=True)]
     return spec.unflatten(arrays_from(parts, [a.kind for a in leaves]))
-
-

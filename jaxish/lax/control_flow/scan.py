@@ -8,7 +8,6 @@ batched bodies for vmap, bodies on pairs for jvp. Reverse mode splits the body i
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import optree
 import torch
 from torch import Tensor
 
@@ -47,7 +46,7 @@ class Scan(Structured):
         slices = list(zip(*(x.unbind(0) for x in xs), strict=True)) if xs else [()] * self.length
         if self.reverse:
             slices.reverse()
-        steps: list[list[Tensor]] = []
+        steps: list[Sequence[Tensor]] = []
         whole = self.length - self.length % self.unroll
         if self.unroll > 1:
             chunk = executable.of(self._unrolled())
@@ -183,7 +182,11 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
     body, consts, carries = scan.body, scan.consts, scan.carries
     count = len(body.out_types)
     # All differentiable carries are followed: a carry may come to depend on a wanted input in a later step.
-    follow = [*wanted[:consts], *(differentiable(t.dtype) for t in body.in_types[consts : consts + carries]), *wanted[consts + carries :]]
+    follow = [
+        *wanted[:consts],
+        *(differentiable(t.dtype) for t in body.in_types[consts : consts + carries]),
+        *wanted[consts + carries :],
+    ]
     forward, backward = residuals.split(body, follow, constants=consts)
     saved = len(forward.out_types) - count
 
@@ -191,7 +194,9 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
         results = forward(*inputs)
         return [*results, *inputs[consts : consts + carries]]
 
-    stacking = derived.cached(forward, ("stack carries", consts, carries), lambda: graph.trace(step, body.in_types).graph)
+    stacking = derived.cached(
+        forward, ("stack carries", consts, carries), lambda: graph.trace(step, body.in_types).graph
+    )
 
     def run(*inputs: Tensor) -> list[Tensor]:
         return scan._with_body(stacking, consts, carries)(*inputs)
@@ -202,7 +207,9 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
     return forward_graph, _pull_rule(scan, backward, follow, wanted, saved)
 
 
-def _pull_rule(scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int) -> residuals.Rule:
+def _pull_rule(
+    scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int
+) -> residuals.Rule:
     body, consts, carries = scan.body, scan.consts, scan.carries
     const_types, carry_types, x_types = scan._parts(body.in_types)
     y_types = body.out_types[carries:]
@@ -231,7 +238,10 @@ def _pull_rule(scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequ
         const_values, _, xs = scan._parts(primals)
         carry_cts = [_seed(cotangents[i], carry_types[i]) for i in carried]
         y_cts = [
-            _seed(cotangents[carries + i], TensorType((scan.length, *y_types[i].shape), y_types[i].dtype, y_types[i].device))
+            _seed(
+                cotangents[carries + i],
+                TensorType((scan.length, *y_types[i].shape), y_types[i].dtype, y_types[i].device),
+            )
             for i in seeded
         ]
         sums = [torch.zeros_like(const_values[i]) for i in summed]
@@ -280,7 +290,7 @@ def scan(
             raise TypeError(f"scan body output must be a pair, got {program.out_spec.unflatten(program.out_avals)}.")
         return program
 
-    def carry_of(program: Program) -> tuple[list[Any], optree.PyTreeSpec]:
+    def carry_of(program: Program) -> tuple[list[Any], tree.Spec]:
         spec = program.out_spec.children()[0]
         return program.out_avals[: spec.num_leaves], spec
 
@@ -303,7 +313,9 @@ def leading_length(arrays: Sequence[Array], length: Any) -> int:
         except TypeError:
             raise TypeError("The `length` argument to `scan` expects a concrete `int` value.") from None
         if any(n != length for n in lengths):
-            raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes {lengths}.")
+            raise ValueError(
+                f"scan got `length` argument of {length} which disagrees with leading axis sizes {lengths}."
+            )
         return length
     if not lengths:
         raise ValueError("scan got no values to scan over and `length` not provided.")

@@ -252,4 +252,3 @@ def _dynamic_fori(bounds: Sequence[Array], dtype: torch.dtype, body_fun: Callabl
         return i + 1, end, body_fun(i, value)
 
     return while_loop(going, step, (start, stop, init_val))[2]
-

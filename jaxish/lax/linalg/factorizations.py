@@ -1,0 +1,209 @@
+"""Factorizations of matrices, on torch.linalg."""
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._core.array import Array, tensor_of
+from .. import operands as ops
+from .matrices import adjoint, all_weak, arrays, matrix, nan_for_nan, symmetrized
+from .reflections import pivoted_qr
+
+
+class EigImplementation(enum.Enum):
+    """The library that computes `eig`."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+class EighImplementation(enum.Enum):
+    """The algorithm of `eigh`."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class SvdAlgorithm(enum.Enum):
+    """The algorithm of `svd`."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
+
+
+def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise NotImplementedError(f"{name}: torch has no choice of {value}; leave it out.")
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
+    """Return lower triangular L with L Lᴴ = x; NaN where x is not positive definite.
+
+    Without `symmetrize_input` only the lower triangle of x is read.
+    """
+    t = matrix("cholesky", x, integers=symmetrize_input)
+    t = symmetrized("cholesky", t) if symmetrize_input else t
+    if t.shape[-1] != t.shape[-2]:
+        raise ValueError(f"The input to cholesky must be a square matrix. Got shape {tuple(t.shape)}.")
+    factor, info = torch.linalg.cholesky_ex(t)
+    failed = torch.tril(torch.full_like(factor, torch.nan))
+    return Array(torch.where((info == 0)[..., None, None], factor, failed), all_weak(x))
+
+
+def eigh(
+    x: Any,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
+) -> tuple[Array, Array]:
+    """Return eigenvectors (in columns) and ascending eigenvalues of Hermitian matrices.
+
+    Without `symmetrize_input` only the triangle named by `lower` is read. Eigenvalues come sorted, whether
+    `sort_eigenvalues` asks for it or not.
+    """
+    _choice("eigh implementation", implementation, (EighImplementation.QR,))
+    t = matrix("eigh", x, integers=symmetrize_input)
+    t = symmetrized("eigh", t) if symmetrize_input else matrix("eigh", Array(t), square=True)
+    if subset_by_index is not None and tuple(subset_by_index) != (0, t.shape[-1]):
+        raise NotImplementedError("subset_by_index not supported on CPU and GPU; slice the result.")
+    values, vectors = nan_for_nan(lambda m: torch.linalg.eigh(m, "L" if lower else "U"), t)
+    weak = all_weak(x)
+    return Array(vectors, weak), Array(values, weak)
+
+
+def eig(
+    x: Any,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
+) -> list[Array]:
+    """Return eigenvalues, then left, then right eigenvectors (in columns, of norm 1) of square matrices.
+
+    Eigenvectors are differentiable where JAX asks for `enable_eigvec_derivs` and where it does not. Left eigenvectors
+    are computed from the right ones, so that they need these to be independent.
+    """
+    del enable_eigvec_derivs
+    _choice("eig implementation", implementation, (EigImplementation.LAPACK, EigImplementation.MAGMA))
+    _choice("use_magma", use_magma, (False,))
+    t = matrix("eig", x, square=True)
+    if not compute_left_eigenvectors and not compute_right_eigenvectors:
+        return arrays(all_weak(x), *nan_for_nan(lambda m: (torch.linalg.eigvals(m),), t))
+
+    def compute(m: Tensor) -> tuple[Tensor, ...]:
+        values, right = torch.linalg.eig(m)
+        found = [values]
+        if compute_left_eigenvectors:
+            left = adjoint(torch.linalg.inv_ex(right)[0])
+            found.append(left / torch.linalg.vector_norm(left, dim=-2, keepdim=True))
+        return (*found, right) if compute_right_eigenvectors else tuple(found)
+
+    return arrays(all_weak(x), *nan_for_nan(compute, t))
+
+
+def lu(x: Any) -> list[Array]:
+    """Return L (unit diagonal, below) and U in one matrix, the pivots (int32), and the rows' permutation (int32)."""
+    t = matrix("lu", x)
+    factors, pivots, _ = torch.linalg.lu_factor_ex(t)
+    return arrays(all_weak(x), factors, pivots - 1, _permutation(pivots, t.shape[-2]))
+
+
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
+    """Return the permutation of rows that a sequence of row swaps (int32, counted from 0) amounts to."""
+    t = tensor_of(ops.array_of("lu_pivots_to_permutation", pivots))
+    ops.check_accepted("lu_pivots_to_permutation", t, 0, ops.DtypeSet(("int32",), frozenset({torch.int32})))
+    if t.shape[-1] > permutation_size:
+        raise ValueError(
+            f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. Got pivots "
+            f"size {t.shape[-1]}"
+        )
+    return Array(_permutation(t + 1, permutation_size), all_weak(pivots))
+
+
+def _permutation(pivots: Tensor, rows: int) -> Tensor:
+    """Return the permutation of rows for LAPACK's pivots (counted from 1)."""
+    if not pivots.shape[-1]:
+        return torch.arange(rows, dtype=torch.int32, device=pivots.device).expand(*pivots.shape[:-1], rows)
+    blank = torch.zeros(*pivots.shape[:-1], rows, pivots.shape[-1], device=pivots.device)
+    matrices = torch.lu_unpack(blank, pivots, unpack_data=False)[0]
+    return matrices.argmax(-2).to(torch.int32)
+
+
+def qr(
+    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+) -> tuple[Array, ...]:
+    """Return unitary Q and upper triangular R with Q R = x; with `pivoting` also P (int32) with Q R = x[:, P].
+
+    Q is square with `full_matrices`, else it has as many columns as x has, or rows if these are fewer.
+    """
+    _choice("use_magma", use_magma, (False,))
+    t = matrix("qr", x)
+    if pivoting:
+        return tuple(arrays(all_weak(x), *pivoted_qr(t, full_matrices)))
+    return tuple(arrays(all_weak(x), *torch.linalg.qr(t, mode="complete" if full_matrices else "reduced")))
+
+
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> Any:
+    """Return U, descending singular values s and Vᴴ with U diag(s) Vᴴ = x, or with compute_uv=False s alone."""
+    _choice("svd algorithm", algorithm, (SvdAlgorithm.DEFAULT, SvdAlgorithm.QR, SvdAlgorithm.DIVIDE_AND_CONQUER))
+    t = matrix("svd", x)
+    if subset_by_index is not None and tuple(subset_by_index) != (0, min(t.shape[-2:])):
+        if full_matrices:
+            raise ValueError("full_matrices and subset_by_index cannot both be set")
+        raise NotImplementedError("subset_by_index not implemented for CPU and GPU; slice the result.")
+    if not compute_uv:
+        return Array(nan_for_nan(lambda m: (torch.linalg.svdvals(m),), t)[0], all_weak(x))
+    return tuple(arrays(all_weak(x), *nan_for_nan(lambda m: torch.linalg.svd(m, full_matrices=full_matrices), t)))
+
+
+def schur(
+    x: Any,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Callable[..., Any] | None = None,
+) -> list[Array]:
+    """Return T and unitary Q with Q T Qᴴ = x: T is triangular, for real x with 2 x 2 blocks for complex pairs.
+
+    The factorization is made from the eigenvectors, so that these must be independent; the blocks are not brought
+    into LAPACK's standard form.
+    """
+    if sort_eig_vals or select_callable is not None:
+        raise NotImplementedError("The sort feature of LAPACK's gees routine is not implemented.")
+    t = matrix("schur", x, square=True)
+    form, vectors = nan_for_nan(_schur, t)
+    return arrays(all_weak(x), *((form, vectors) if compute_schur_vectors else (form,)))
+
+
+def _schur(t: Tensor) -> tuple[Tensor, Tensor]:
+    values, basis = torch.linalg.eig(t)
+    if t.dtype.is_complex:
+        unitary = torch.linalg.qr(basis)[0]
+        return torch.triu(adjoint(unitary) @ t @ unitary), unitary
+    # A pair of complex eigenvectors spans the same plane as their real and imaginary part.
+    second = values.imag < 0
+    basis = torch.where(second.unsqueeze(-2), -basis.imag, basis.real)
+    unitary = torch.linalg.qr(basis)[0]
+    form = unitary.mT @ t @ unitary
+    block = torch.diag_embed(second[..., 1:].to(t.dtype), offset=-1)
+    return torch.where(block > 0, form, torch.triu(form)), unitary

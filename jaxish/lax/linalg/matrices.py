@@ -1,0 +1,62 @@
+"""What the functions on matrices share: checks of their operands, and guards against values that LAPACK refuses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._core import dtypes
+from ..._core.array import Array, tensor_of
+from ..._core.promotion import convert
+from .. import operands as ops
+
+_LAPACK = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+
+
+def matrix(name: str, x: Any, position: int = 0, square: bool = False, rank: int = 2, integers: bool = False) -> Tensor:
+    """Return the tensor of a batch of matrices (or, with another rank, of vectors).
+
+    `TypeError` for a lower rank or an integer dtype, `ValueError` where a square matrix is needed,
+    `NotImplementedError` for 16-bit floats, which LAPACK does not know.
+    """
+    t = tensor_of(ops.array_of(name, x, position))
+    if t.dtype in ops.INTEGER.dtypes and integers:
+        t = convert(t, dtypes.to_torch(dtypes.canonicalize_dtype("float64")))
+    ops.check_accepted(name, t, position, ops.INEXACT)
+    if t.dim() < rank:
+        raise TypeError(f"Input {position} to {name} must have rank at least {rank}, but got shape={tuple(t.shape)}")
+    if t.dtype not in _LAPACK:
+        raise NotImplementedError(f"{name} does not support dtype {dtypes.TO_NUMPY[t.dtype]}; convert to float32.")
+    if square and t.shape[-1] != t.shape[-2]:
+        raise ValueError(f"The input to {name} must be a square matrix. Got shape {tuple(t.shape)}.")
+    return t
+
+
+def adjoint(t: Tensor) -> Tensor:
+    """Return conjugate-transposed matrices."""
+    return t.mT.conj_physical() if t.dtype.is_complex else t.mT
+
+
+def symmetrized(name: str, t: Tensor) -> Tensor:
+    """Return (t + tᴴ) / 2; `TypeError` when the matrices are not square."""
+    if t.shape[-1] != t.shape[-2]:
+        raise TypeError(f"The input to {name} must be a square matrix. Got shape {tuple(t.shape)}.")
+    return (t + adjoint(t)) / 2
+
+
+def nan_for_nan(function: Callable[[Tensor], tuple[Tensor, ...]], t: Tensor) -> list[Tensor]:
+    """Return the results of `function`; NaN for matrices with elements that are not finite, which LAPACK refuses."""
+    finite = torch.isfinite(t).all(-1).all(-1)
+    results = function(torch.where(finite[..., None, None], t, 0))
+    return [torch.where(finite[(..., *(None,) * (r.dim() - finite.dim()))], r, torch.nan) for r in results]
+
+
+def all_weak(*xs: Any) -> bool:
+    """Tell whether operands are all weakly typed, so that results are."""
+    return all(ops.array_of("linalg", x)._weak for x in xs)
+
+
+def arrays(weak: bool, *tensors: Tensor) -> list[Array]:
+    """Return arrays that are all weakly typed, or none."""
+    return [Array(t, weak) for t in tensors]

@@ -1,0 +1,141 @@
+"""sort, top_k and their approximate forms. NaN is greater than all else; equal elements keep their order."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import unsigned
+from .._core.array import Array, tensor_of
+from .._core.dimensions import canonical_axis
+from . import operands as ops
+
+
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+    """Return arrays sorted along a dimension by the first `num_keys` of them, the others in the same order.
+
+    One array gives an array, a sequence a tuple. Sorting is always stable, `is_stable` or not. `TypeError` when shapes
+    differ, `ValueError` for a bad `num_keys`.
+    """
+    many = not isinstance(operand, Array) and isinstance(operand, Sequence)
+    given = list(operand) if many else [operand]
+    if not given:
+        raise TypeError("Sort requires at least one operand")
+    arrays = [ops.array_of("sort", x, i) for i, x in enumerate(given)]
+    tensors = [tensor_of(a) for a in arrays]
+    if len({t.shape for t in tensors}) > 1:
+        raise TypeError(
+            f"Arguments to sort must have equal shapes, got: {' '.join(str(tuple(t.shape)) for t in tensors)}"
+        )
+    if not 1 <= num_keys <= len(tensors):
+        raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(tensors)}")
+    dim = canonical_axis(dimension, tensors[0].dim())
+    if not is_stable and len(tensors) == 1 and not tensors[0].dtype.is_complex:
+        sorted_tensors = [unsigned.sort(tensors[0], dim, stable=False)[0]]
+    else:
+        sorted_tensors = sorted_by_keys(tensors, dim, num_keys)
+    results = [Array(t, a._weak) for t, a in zip(sorted_tensors, arrays, strict=True)]
+    return tuple(results) if many else results[0]
+
+
+def sorted_by_keys(tensors: Sequence[Tensor], dim: int, num_keys: int) -> list[Tensor]:
+    """Return tensors sorted stably in lexicographic order of the first `num_keys`."""
+    keys = [part for t in tensors[:num_keys] for part in ((t.real, t.imag) if t.dtype.is_complex else (t,))]
+    if len(keys) == 1:
+        first, order = unsigned.sort(tensors[0], dim)
+        return [first, *(gathered(t, dim, order) for t in tensors[1:])]
+    # Stable sorts by each key, the last one first.
+    order = None
+    for key in reversed(keys):
+        step = unsigned.sort(key.detach() if order is None else gathered(key.detach(), dim, order), dim)[1]
+        order = step if order is None else order.gather(dim, step)
+    assert order is not None
+    return [gathered(t, dim, order) for t in tensors]
+
+
+def gathered(t: Tensor, dim: int, order: Tensor) -> Tensor:
+    """Return the elements of `t` at places `order` along a dimension."""
+    return unsigned.via_bits(lambda x: torch.gather(x, dim, order), t)
+
+
+def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
+    """Return `keys` sorted along a dimension, and `values` in the same order."""
+    keys, values = sort((keys, values), dimension, is_stable, 1)
+    return keys, values
+
+
+def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
+    """Return the `k` greatest elements along an axis, greatest first, and their positions (int32).
+
+    Of equal elements the first come first. `ValueError` when k is negative or greater than the axis.
+    """
+    t, weak = ops.operand("top_k", operand, ops.ORDERED)
+    dim = canonical_axis(axis, t.dim())
+    if k < 0:
+        raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
+    if k > t.shape[dim]:
+        raise ValueError(
+            f"k argument to top_k must be no larger than size along axis; got {k=} with shape={list(t.shape)} and "
+            f"axis={dim}"
+        )
+    # torch.topk takes any of the elements that equal the last one.
+    values, places = unsigned.sort(t, dim, descending=True)
+    return [Array(values.narrow(dim, 0, k), weak), Array(places.narrow(dim, 0, k).to(torch.int32), weak)]
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """Return the `k` greatest elements along a dimension and their positions (int32).
+
+    The result is exact: it meets every `recall_target`, and `reduction_input_size_override`, which tunes the
+    approximation, changes nothing. Without `aggregate_to_topk` all elements are returned, sorted.
+    """
+    return _approximate(
+        operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, True
+    )
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """Return the `k` least elements along a dimension and their positions, as `approx_max_k` does."""
+    return _approximate(
+        operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, False
+    )
+
+
+def _approximate(
+    operand: Any, k: int, dimension: int, recall_target: float, size_override: int, aggregate: bool, greatest: bool
+) -> list[Array]:
+    array = ops.array_of("approx_top_k", operand)
+    t = tensor_of(array)
+    if t.dtype not in ops.FLOATING.dtypes:
+        raise ValueError("operand must be a floating type")
+    dim = dimension + t.dim() if dimension < 0 else dimension
+    if not 0 <= dim < t.dim():
+        raise IndexError(f"reduction_dimension {dimension} is out of bounds for array of dimension {t.dim()}")
+    size = t.shape[dim]
+    if size < k:
+        raise ValueError(f"k must be smaller than the size of reduction_dim {size}, got {k}")
+    if not 0 < recall_target <= 1:
+        raise ValueError(f"recall_target must be in (0, 1], got {recall_target}")
+    if size_override >= 0 and size_override < size:
+        raise ValueError(f"reduction_input_size_override must be negative or at least {size}, got {size_override}")
+    values, places = unsigned.sort(t, dim, descending=greatest)
+    count = k if aggregate else size
+    return [
+        Array(values.narrow(dim, 0, count), array._weak),
+        Array(places.narrow(dim, 0, count).to(torch.int32), array._weak),
+    ]
