@@ -1,0 +1,1 @@
+"""Times jaxish against JAX, side by side in one process: `python -m benchmarks [group ...] [--json FILE]`."""
