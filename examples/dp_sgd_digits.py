@@ -11,6 +11,7 @@ it to a fixed norm, and adds Gaussian noise to the sum (Abadi et al., "Deep lear
 import argparse
 import time
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ def load_digits_split(test_fraction=0.2, seed=0):
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    digits = load_digits()
+    digits: Any = load_digits()
     images = (digits.images / 16.0).astype(np.float32)
     labels = digits.target.astype(np.int32)
     split = train_test_split(images, labels, test_size=test_fraction, random_state=seed, stratify=labels)

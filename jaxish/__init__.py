@@ -26,7 +26,7 @@ from ._backends.devices import process_index as process_index
 from ._backends.devices import process_indices as process_indices
 from ._core.array import Array as Array
 from ._core.avals import ShapeDtypeStruct as ShapeDtypeStruct
-from ._core.avals import aval_of as typeof
+from ._core.avals import aval_of
 from ._core.config import config as config
 from ._core.config import debug_infs as debug_infs
 from ._core.config import debug_key_reuse as debug_key_reuse
@@ -74,3 +74,4 @@ from .version import __version__ as __version__
 from .version import __version_info__ as __version_info__
 
 remat = checkpoint
+typeof = aval_of

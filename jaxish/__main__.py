@@ -50,11 +50,11 @@ def info() -> int:
 
     from ._backends import registry
     from ._backends.devices import devices
+    from ._backends.inductor import cache_directory
     from .version import JAX_VERSION, __version__
 
     compiler = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), "none found: graphs run uncompiled")
-    from torch._inductor.runtime.runtime_utils import cache_dir
-
+    backends = [name for name in registry.names() if "TESTING" not in name]
     facts = {
         "jaxish": f"{__version__} (behaves as JAX {JAX_VERSION})",
         "python": platform.python_version(),
@@ -62,8 +62,8 @@ def info() -> int:
         "numpy": numpy.__version__,
         "devices": ", ".join(f"{d!r} {d.device_kind}" for d in devices()),
         "C++ compiler": compiler,
-        "kernel cache": cache_dir(),
-        "backends": ", ".join(registry.names()),
+        "kernel cache": cache_directory(),
+        "backends": ", ".join(backends),
     }
     for name, value in facts.items():
         print(f"{name + ':':14}{value}")

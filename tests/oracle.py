@@ -60,7 +60,7 @@ def assert_same(
         assert isinstance(found, jaxish.Array), f"JAX gives an array, jaxish {type(found)}"
         if weak:
             assert found.weak_type == wanted.weak_type, f"weak_type {found.weak_type}, JAX {wanted.weak_type}"
-        if jax.dtypes.issubdtype(wanted.dtype, jax.dtypes.prng_key):
+        if jax.numpy.issubdtype(wanted.dtype, jax.dtypes.prng_key):
             assert str(found.dtype) == str(wanted.dtype)
             found, wanted = jaxish.random.key_data(found), jax.random.key_data(wanted)
     elif not hasattr(wanted, "dtype"):

@@ -37,7 +37,9 @@ VALUES = {
     "vjp": lambda j: (lambda out, pull: (out, pull((np.float32(1), {"a": np.float32(2)}))))(
         *j.vjp(lambda x, y: (x * y, {"a": x}), np.float32(2), np.float32(3))
     ),
-    "vjp with aux": lambda j: (lambda out, pull, aux: (out, pull(X), aux))(*j.vjp(lambda x: (x * 2, x), X, has_aux=True)),
+    "vjp with aux": lambda j: (lambda out, pull, aux: (out, pull(X), aux))(
+        *j.vjp(lambda x: (x * 2, x), X, has_aux=True)
+    ),
     "vjp of an integer primal": lambda j: j.vjp(lambda x, y: x * y, np.float32(2), 3)[1](np.float32(1)),
     "vjp of an integer result": lambda j: j.vjp(lambda x, y: y, np.float32(2), 3)[1](FLOAT0),
     "vjp of complex": lambda j: j.vjp(lambda z: z * z, np.complex64(1 + 2j))[1](np.complex64(1 - 1j)),

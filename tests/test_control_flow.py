@@ -64,22 +64,30 @@ SCAN = {
     "jit of hessian": lambda j: j.jit(j.hessian(rnn_loss(j), 1))(W, H, X),
     "grad of grad": lambda j: j.grad(lambda h: (j.grad(rnn_loss(j), 1)(W, h, X) ** 2).sum())(H),
     "reverse": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, reverse=True),
-    "grad of reverse": lambda j: j.grad(lambda a: j.lax.scan(lambda c, x: (c * a + x, c), a, XS, reverse=True)[0])(np.float32(2)),
+    "grad of reverse": lambda j: j.grad(lambda a: j.lax.scan(lambda c, x: (c * a + x, c), a, XS, reverse=True)[0])(
+        np.float32(2)
+    ),
     "unroll with a rest": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, unroll=2),
     "unroll in reverse": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, unroll=2, reverse=True),
     "unroll all": lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0.0, XS, unroll=True),
-    "closure over a mapped value": lambda j: j.vmap(j.grad(lambda a: j.lax.scan(lambda c, x: (c * a + x, c), 1.0, XS)[0]))(XS),
+    "closure over a mapped value": lambda j: j.vmap(
+        j.grad(lambda a: j.lax.scan(lambda c, x: (c * a + x, c), 1.0, XS)[0])
+    )(XS),
     "nested": lambda j: j.grad(
         lambda a: j.lax.scan(lambda c, x: (j.lax.scan(lambda d, y: (d * y + a, d), c, XS)[0] + x, c), a, XS)[0]
     )(np.float32(0.5)),
     "no ys": lambda j: j.lax.scan(lambda c, x: (c + 1, None), 0, None, length=3),
     "no steps": lambda j: j.lax.scan(lambda c, x: (c + 1, c), 0, None, length=0),
     "pytrees": lambda j: j.lax.scan(
-        lambda c, x: ({"a": c["a"] + x["u"], "b": c["b"]}, (x["u"], c)), {"a": 0.0, "b": np.ones(2, np.float32)}, {"u": XS}
+        lambda c, x: ({"a": c["a"] + x["u"], "b": c["b"]}, (x["u"], c)),
+        {"a": 0.0, "b": np.ones(2, np.float32)},
+        {"u": XS},
     ),
     "weak carry": lambda j: j.lax.scan(lambda c, x: (c + x, c), 0.0, XS),
     "promoted carry": lambda j: j.lax.scan(lambda c, x: (c + 1.0, x), 0, XS),
-    "over keys": lambda j: j.lax.scan(lambda k, _: (j.random.split(k)[0], j.random.bits(k)), j.random.key(0), None, length=3)[1],
+    "over keys": lambda j: j.lax.scan(
+        lambda k, _: (j.random.split(k)[0], j.random.bits(k)), j.random.key(0), None, length=3
+    )[1],
     "with a branch": lambda j: j.jit(j.grad(scan_over_cond(j)))(np.float32(2)),
     "with a branch, mapped": lambda j: j.jit(j.vmap(j.grad(scan_over_cond(j))))(XS),
     "without jit": lambda j: disabled_jit(j),
@@ -106,7 +114,9 @@ WHILE = {
     "fori to float": lambda j: j.lax.fori_loop(0, 5, lambda i, c: c + i, 0.0),
     "fori backwards is empty": lambda j: j.lax.fori_loop(3, 0, lambda i, c: c + i, 0),
     "grad of static fori": lambda j: j.grad(lambda x: j.lax.fori_loop(0, 3, lambda i, c: c * x, x))(np.float32(2)),
-    "jit of grad of static fori": lambda j: j.jit(j.grad(lambda x: j.lax.fori_loop(0, 3, lambda i, c: c * x + i, x)))(np.float32(2)),
+    "jit of grad of static fori": lambda j: j.jit(j.grad(lambda x: j.lax.fori_loop(0, 3, lambda i, c: c * x + i, x)))(
+        np.float32(2)
+    ),
     "dynamic fori": lambda j: j.jit(lambda n: j.lax.fori_loop(0, n, lambda i, c: c + i, 0))(4),
     "mapped fori": lambda j: j.vmap(lambda n: j.lax.fori_loop(0, n, lambda i, c: c + i, 0))(np.arange(4)),
     "fori index type": lambda j: j.lax.fori_loop(np.int32(0), 3, lambda i, c: i, 0),
@@ -122,12 +132,16 @@ COND = {
     "grad": lambda j: [j.grad(sine_or_double(j))(2.0, p) for p in (True, False)],
     "jit of grad": lambda j: [j.jit(j.grad(sine_or_double(j)))(2.0, p) for p in (True, False)],
     "grad of jit": lambda j: [j.grad(j.jit(sine_or_double(j)))(2.0, p) for p in (True, False)],
-    "grad of grad of jit": lambda j: [j.grad(j.grad(j.jit(sine_or_double(j))))(np.float32(2), p) for p in (True, False)],
+    "grad of grad of jit": lambda j: [
+        j.grad(j.grad(j.jit(sine_or_double(j))))(np.float32(2), p) for p in (True, False)
+    ],
     "jit of hessian": lambda j: [j.jit(j.hessian(sine_or_double(j)))(np.float32(2), p) for p in (True, False)],
     "vmap of the predicate": lambda j: j.vmap(sine_or_double(j))(XS[:3], np.array([True, False, True])),
     "vmap of the operand": lambda j: j.vmap(sine_or_double(j), (0, None))(XS[:3], True),
     "jit of vmap of grad": lambda j: j.jit(j.vmap(j.grad(sine_or_double(j))))(XS[:3], np.array([True, False, True])),
-    "grad of vmap": lambda j: j.jit(j.grad(lambda x, p: j.vmap(sine_or_double(j))(x, p).sum()))(XS[:2], np.array([True, False])),
+    "grad of vmap": lambda j: j.jit(j.grad(lambda x, p: j.vmap(sine_or_double(j))(x, p).sum()))(
+        XS[:2], np.array([True, False])
+    ),
     "closures": lambda j: j.jit(
         j.grad(lambda x, y, p: j.lax.cond(p, lambda: x * y, lambda: j.numpy.sin(y)) * x, (0, 1))
     )(2.0, 3.0, False),
@@ -143,7 +157,9 @@ OTHERS = {
     "associative scan in reverse": lambda j: j.lax.associative_scan(
         j.numpy.add, np.arange(6).reshape(2, 3), reverse=True, axis=1
     ),
-    "grad of associative scan": lambda j: j.jit(j.grad(lambda x: j.lax.associative_scan(j.numpy.multiply, x).sum()))(XS),
+    "grad of associative scan": lambda j: j.jit(j.grad(lambda x: j.lax.associative_scan(j.numpy.multiply, x).sum()))(
+        XS
+    ),
     "associative scan of pairs": lambda j: j.vmap(
         lambda x: j.lax.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (x, x))
     )(X),
@@ -161,8 +177,12 @@ ERRORS = {
     "while predicate type": lambda j: j.lax.while_loop(lambda c: c, lambda c: c, 0),
     "while predicate shape": lambda j: j.lax.while_loop(lambda c: j.numpy.ones(3) > 0, lambda c: c, 0),
     "while predicate tree": lambda j: j.lax.while_loop(lambda c: (c < 3,), lambda c: c, 0),
-    "reverse mode through while": lambda j: j.jit(j.grad(lambda x: j.lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, x)))(0.0),
-    "reverse mode through jit of while": lambda j: j.grad(j.jit(lambda x: j.lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, x)))(0.0),
+    "reverse mode through while": lambda j: j.jit(
+        j.grad(lambda x: j.lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, x))
+    )(0.0),
+    "reverse mode through jit of while": lambda j: j.grad(
+        j.jit(lambda x: j.lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, x))
+    )(0.0),
     "fori bounds differ": lambda j: j.lax.fori_loop(np.int8(0), np.int32(3), lambda i, c: c + i, 1),
     "fori float": lambda j: j.lax.fori_loop(0.0, 3, lambda i, c: c * 2.0, 1.0),
     "branch dtype": lambda j: j.lax.cond(True, lambda x: x, lambda x: 1, 3.0),

@@ -8,6 +8,7 @@ import pytest
 from oracle import agree
 
 import jaxish
+from jaxish._core import config
 
 X = np.arange(3.0, dtype=np.float32)
 
@@ -165,7 +166,7 @@ def test_make_jaxpr_prints_as_jax_does():
 
 @pytest.fixture
 def tier():
-    flag = jaxish._core.config.jit_tier
+    flag = config.jit_tier
     before = flag.value
     yield flag.set
     flag.set(before)
@@ -208,7 +209,7 @@ def test_a_graph_travels_to_the_compiling_process_as_it_is():
 
 def test_any_torch_compile_backend_by_name(tier):
     tier("compiled")
-    with jaxish._core.config.backend("eager"):
+    with config.backend("eager"):
         assert jaxish.jit(lambda x: x * 3)(X).tolist() == [0, 3, 6]
-    with jaxish._core.config.backend("no such backend"), pytest.raises(ValueError, match="Unknown backend"):
+    with config.backend("no such backend"), pytest.raises(ValueError, match="Unknown backend"):
         jaxish.jit(lambda x: x * 3)(X)

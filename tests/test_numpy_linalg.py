@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from oracle import agree
 
 RNG = np.random.default_rng(0)
@@ -22,9 +21,35 @@ def check(*programs, rtol=2e-4, atol=2e-4):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["matmul", "dot", "inner", "vdot", "tensordot", "outer", "kron", "vecdot", "matvec", "vecmat", "cross", "linalg.matmul"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "matmul",
+        "dot",
+        "inner",
+        "vdot",
+        "tensordot",
+        "outer",
+        "kron",
+        "vecdot",
+        "matvec",
+        "vecmat",
+        "cross",
+        "linalg.matmul",
+    ],
+)
 def test_products_agree_for_every_dtype_and_rank(name):
-    shapes = [((3,), (3,)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((), (3,)), ((3,), (5, 3, 4)), ((2, 3), (2, 3)), ((2,), (3,))]
+    shapes = [
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((2, 3), (3, 4)),
+        ((5, 2, 3), (3, 4)),
+        ((2, 3), (5, 3, 4)),
+        ((), (3,)),
+        ((3,), (5, 3, 4)),
+        ((2, 3), (2, 3)),
+        ((2,), (3,)),
+    ]
 
     def program(jax, left, right, dtype, other):
         f = jax.numpy
@@ -37,7 +62,12 @@ def test_products_agree_for_every_dtype_and_rank(name):
     for left, right in shapes:
         agree(lambda jax, x=left, y=right: program(jax, x, y, "float32", "float32"))
     for dtype in ("bool", "int8", "uint32", "float16", "bfloat16", "complex64"):
-        agree(lambda jax, d=dtype: program(jax, (2, 3), (2, 3) if name in ("inner", "vecdot", "cross", "vdot", "outer", "kron") else (3, 2), d, d), rtol=1e-2)
+        agree(
+            lambda jax, d=dtype: program(
+                jax, (2, 3), (2, 3) if name in ("inner", "vecdot", "cross", "vdot", "outer", "kron") else (3, 2), d, d
+            ),
+            rtol=1e-2,
+        )
         agree(lambda jax, d=dtype: program(jax, (3,), (3,), d, "int32"), rtol=1e-2)
 
 
@@ -46,20 +76,45 @@ def test_options_of_products():
     check(
         lambda jax, jnp: jnp.matmul(x.astype(np.int8), x.T.astype(np.int8), preferred_element_type="int32"),
         lambda jax, jnp: jnp.matmul(x.astype("float16"), x.T.astype("float16"), preferred_element_type="float32"),
-        lambda jax, jnp: jnp.tensordot(A, A, 2), lambda jax, jnp: jnp.tensordot(A, A, ((0, 1), (0, 2))), lambda jax, jnp: jnp.tensordot(A, W, (2, 1)),
-        lambda jax, jnp: jnp.tensordot(A, W, 0), lambda jax, jnp: jnp.tensordot(A, W, 5), lambda jax, jnp: jnp.tensordot(A, W, ((0,), (0, 1))),
-        lambda jax, jnp: jnp.cross(A, A[::-1], axis=1), lambda jax, jnp: jnp.cross(x[:, :2], x[:, :2]), lambda jax, jnp: jnp.cross(A[..., :2], A[::-1]),
-        lambda jax, jnp: jnp.matmul(1, x), lambda jax, jnp: jnp.vecdot(C, C), lambda jax, jnp: jnp.vdot(C, C), lambda jax, jnp: jnp.vecmat(C[0, 0], C[0]),
-    )  # fmt: skip
+        lambda jax, jnp: jnp.tensordot(A, A, 2),
+        lambda jax, jnp: jnp.tensordot(A, A, ((0, 1), (0, 2))),
+        lambda jax, jnp: jnp.tensordot(A, W, (2, 1)),
+        lambda jax, jnp: jnp.tensordot(A, W, 0),
+        lambda jax, jnp: jnp.tensordot(A, W, 5),
+        lambda jax, jnp: jnp.tensordot(A, W, ((0,), (0, 1))),
+        lambda jax, jnp: jnp.cross(A, A[::-1], axis=1),
+        lambda jax, jnp: jnp.cross(x[:, :2], x[:, :2]),
+        lambda jax, jnp: jnp.cross(A[..., :2], A[::-1]),
+        lambda jax, jnp: jnp.matmul(1, x),
+        lambda jax, jnp: jnp.vecdot(C, C),
+        lambda jax, jnp: jnp.vdot(C, C),
+        lambda jax, jnp: jnp.vecmat(C[0, 0], C[0]),
+    )
 
 
 EINSUMS = [
-    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ii", (3, 3)), ("ii->i", (3, 3)), ("ij->ji", (2, 3)), ("ij->", (2, 3)),
-    ("bij,bjk->bik", (5, 2, 3), (5, 3, 4)), ("...ij,...jk->...ik", (5, 2, 3), (3, 4)), ("i,j->ij", (2,), (3,)), ("i,i", (3,), (3,)),
-    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)), ("ij,j,i", (2, 3), (3,), (2,)), ("ij,ij->i", (2, 3), (2, 3)), ("iij->j", (3, 3, 2)),
-    ("ijk,ilm,njm,nlk,abc->", (2, 2, 2), (2, 2, 2), (2, 2, 2), (2, 2, 2), (1, 1, 1)), ("ij, jk -> ki", (2, 3), (3, 4)), ("...->...", (2, 3)),
-    ("ij,jk->ik", (2, 3), (2, 4)), ("ij->ik", (2, 3)), ("ijk->ij", (2, 3)), ("ij,kj->", (2, 1), (4, 3)),
-]  # fmt: skip
+    ("ij,jk->ik", (2, 3), (3, 4)),
+    ("ij,jk", (2, 3), (3, 4)),
+    ("ii", (3, 3)),
+    ("ii->i", (3, 3)),
+    ("ij->ji", (2, 3)),
+    ("ij->", (2, 3)),
+    ("bij,bjk->bik", (5, 2, 3), (5, 3, 4)),
+    ("...ij,...jk->...ik", (5, 2, 3), (3, 4)),
+    ("i,j->ij", (2,), (3,)),
+    ("i,i", (3,), (3,)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    ("ij,j,i", (2, 3), (3,), (2,)),
+    ("ij,ij->i", (2, 3), (2, 3)),
+    ("iij->j", (3, 3, 2)),
+    ("ijk,ilm,njm,nlk,abc->", (2, 2, 2), (2, 2, 2), (2, 2, 2), (2, 2, 2), (1, 1, 1)),
+    ("ij, jk -> ki", (2, 3), (3, 4)),
+    ("...->...", (2, 3)),
+    ("ij,jk->ik", (2, 3), (2, 4)),
+    ("ij->ik", (2, 3)),
+    ("ijk->ij", (2, 3)),
+    ("ij,kj->", (2, 1), (4, 3)),
+]
 
 
 @pytest.mark.parametrize("case", EINSUMS, ids=lambda c: c[0])
@@ -77,63 +132,140 @@ def test_einsum(case):
 def test_other_forms_of_einsum():
     x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     check(
-        lambda jax, jnp: jnp.einsum(x, [0, 1], x, [2, 1], [0, 2]), lambda jax, jnp: jnp.einsum(x, [0, 1], x, [2, 1]),
-        lambda jax, jnp: jnp.einsum("ij,kj,kl->il", x, x, x, optimize=False), lambda jax, jnp: jnp.einsum("ij,kj,kl->il", x, x, x, optimize="greedy"),
-        lambda jax, jnp: jnp.einsum("ij,kj->ik", x.astype("float16"), x.astype("float16"), preferred_element_type="float32"),
-        lambda jax, jnp: jnp.einsum_path("ij,kj,kl->il", x, x, x)[0], lambda jax, jnp: jnp.einsum("ij,jk", x, 2), lambda jax, jnp: jnp.einsum("i", x, out=x),
+        lambda jax, jnp: jnp.einsum(x, [0, 1], x, [2, 1], [0, 2]),
+        lambda jax, jnp: jnp.einsum(x, [0, 1], x, [2, 1]),
+        lambda jax, jnp: jnp.einsum("ij,kj,kl->il", x, x, x, optimize=False),
+        lambda jax, jnp: jnp.einsum("ij,kj,kl->il", x, x, x, optimize="greedy"),
+        lambda jax, jnp: jnp.einsum(
+            "ij,kj->ik", x.astype("float16"), x.astype("float16"), preferred_element_type="float32"
+        ),
+        lambda jax, jnp: jnp.einsum_path("ij,kj,kl->il", x, x, x)[0],
+        lambda jax, jnp: jnp.einsum("ij,jk", x, 2),
+        lambda jax, jnp: jnp.einsum("i", x, out=x),
         lambda jax, jnp: jax.grad(lambda a: jnp.einsum("ij,kj,kl->il", a, a, a).sum())(x),
-    )  # fmt: skip
+    )
 
 
 def test_decompositions():
     check(
-        lambda jax, jnp: jnp.linalg.cholesky(S), lambda jax, jnp: jnp.linalg.cholesky(S, upper=True), lambda jax, jnp: jnp.linalg.cholesky(-S),
-        lambda jax, jnp: [abs(f) for f in jnp.linalg.qr(W)], lambda jax, jnp: abs(jnp.linalg.qr(W, "r")), lambda jax, jnp: jnp.linalg.qr(W, "complete").Q.shape,
-        lambda jax, jnp: jnp.linalg.qr(W, "no"), lambda jax, jnp: jnp.linalg.svd(A, compute_uv=False), lambda jax, jnp: [abs(f) for f in jnp.linalg.svd(W, full_matrices=False)],
-        lambda jax, jnp: jnp.linalg.svd(S, hermitian=True).S, lambda jax, jnp: jnp.linalg.svdvals(C), lambda jax, jnp: jnp.linalg.eigh(S).eigenvalues,
-        lambda jax, jnp: [abs(f) for f in jnp.linalg.eigh(S)], lambda jax, jnp: jnp.linalg.eigvalsh(C), lambda jax, jnp: jnp.sort(jnp.abs(jnp.linalg.eigvals(A[0]))),
-        lambda jax, jnp: type(jnp.linalg.eig(A[0])).__name__, lambda jax, jnp: jnp.linalg.det(A), lambda jax, jnp: jnp.linalg.det(A[0, :2, :2]), lambda jax, jnp: jnp.linalg.det(np.eye(4) * 2),
-        lambda jax, jnp: tuple(jnp.linalg.slogdet(A)), lambda jax, jnp: tuple(jnp.linalg.slogdet(C)), lambda jax, jnp: tuple(jnp.linalg.slogdet(np.zeros((3, 3)))), lambda jax, jnp: tuple(jnp.linalg.slogdet(S, method="qr")),
-        lambda jax, jnp: jnp.linalg.det(W), lambda jax, jnp: jnp.linalg.eigh(S, UPLO="X"), lambda jax, jnp: jnp.linalg.eigh(A, UPLO="U", symmetrize_input=False).eigenvalues,
-        lambda jax, jnp: jnp.linalg.svd(np.full((2, 2), np.nan), compute_uv=False), lambda jax, jnp: jnp.linalg.cholesky(np.array([[2, 1], [1, 2]])),
-    )  # fmt: skip
+        lambda jax, jnp: jnp.linalg.cholesky(S),
+        lambda jax, jnp: jnp.linalg.cholesky(S, upper=True),
+        lambda jax, jnp: jnp.linalg.cholesky(-S),
+        lambda jax, jnp: [abs(f) for f in jnp.linalg.qr(W)],
+        lambda jax, jnp: abs(jnp.linalg.qr(W, "r")),
+        lambda jax, jnp: jnp.linalg.qr(W, "complete").Q.shape,
+        lambda jax, jnp: jnp.linalg.qr(W, "no"),
+        lambda jax, jnp: jnp.linalg.svd(A, compute_uv=False),
+        lambda jax, jnp: [abs(f) for f in jnp.linalg.svd(W, full_matrices=False)],
+        lambda jax, jnp: jnp.linalg.svd(S, hermitian=True).S,
+        lambda jax, jnp: jnp.linalg.svdvals(C),
+        lambda jax, jnp: jnp.linalg.eigh(S).eigenvalues,
+        lambda jax, jnp: [abs(f) for f in jnp.linalg.eigh(S)],
+        lambda jax, jnp: jnp.linalg.eigvalsh(C),
+        lambda jax, jnp: jnp.sort(jnp.abs(jnp.linalg.eigvals(A[0]))),
+        lambda jax, jnp: type(jnp.linalg.eig(A[0])).__name__,
+        lambda jax, jnp: jnp.linalg.det(A),
+        lambda jax, jnp: jnp.linalg.det(A[0, :2, :2]),
+        lambda jax, jnp: jnp.linalg.det(np.eye(4) * 2),
+        lambda jax, jnp: tuple(jnp.linalg.slogdet(A)),
+        lambda jax, jnp: tuple(jnp.linalg.slogdet(C)),
+        lambda jax, jnp: tuple(jnp.linalg.slogdet(np.zeros((3, 3)))),
+        lambda jax, jnp: tuple(jnp.linalg.slogdet(S, method="qr")),
+        lambda jax, jnp: jnp.linalg.det(W),
+        lambda jax, jnp: jnp.linalg.eigh(S, UPLO="X"),
+        lambda jax, jnp: jnp.linalg.eigh(A, UPLO="U", symmetrize_input=False).eigenvalues,
+        lambda jax, jnp: jnp.linalg.svd(np.full((2, 2), np.nan), compute_uv=False),
+        lambda jax, jnp: jnp.linalg.cholesky(np.array([[2, 1], [1, 2]])),
+    )
 
 
 def test_solving():
     check(
-        lambda jax, jnp: jnp.linalg.solve(A, W.T), lambda jax, jnp: jnp.linalg.solve(A[0], W[0]), lambda jax, jnp: jnp.linalg.inv(A), lambda jax, jnp: jnp.linalg.inv(W),
-        lambda jax, jnp: jnp.linalg.pinv(W), lambda jax, jnp: jnp.linalg.pinv(np.ones((3, 2))), lambda jax, jnp: jnp.linalg.pinv(S, hermitian=True), lambda jax, jnp: jnp.linalg.pinv(C),
-        lambda jax, jnp: jnp.linalg.lstsq(W, W[:, 0]), lambda jax, jnp: jnp.linalg.lstsq(W, W), lambda jax, jnp: jnp.linalg.matrix_power(A, 3), lambda jax, jnp: jnp.linalg.matrix_power(A, -2),
-        lambda jax, jnp: jnp.linalg.matrix_power(A, 0), lambda jax, jnp: jnp.linalg.matrix_power(np.array([[1, 1], [1, 0]]), 10), lambda jax, jnp: jnp.linalg.matrix_rank(np.ones((3, 3))), lambda jax, jnp: jnp.linalg.matrix_rank(A),
-        lambda jax, jnp: jnp.linalg.cond(A), lambda jax, jnp: jnp.linalg.cond(A, 1), lambda jax, jnp: jnp.linalg.cond(A, -2), lambda jax, jnp: jnp.linalg.tensorinv(np.eye(6, dtype=np.float32).reshape(2, 3, 6)[..., ::-1], 2),
-        lambda jax, jnp: jnp.linalg.tensorsolve(np.eye(6, dtype=np.float32).reshape(2, 3, 6), np.ones((2, 3), np.float32)), lambda jax, jnp: jnp.linalg.multi_dot([W, A[0], W.T]), lambda jax, jnp: jnp.linalg.multi_dot([W[0], A[0], W[1]]),
-        lambda jax, jnp: jnp.linalg.solve(A, np.ones((2, 2))), lambda jax, jnp: jnp.linalg.solve(W[0], W), lambda jax, jnp: jnp.linalg.multi_dot([W]), lambda jax, jnp: jnp.linalg.matrix_power(W, 2),
-    )  # fmt: skip
+        lambda jax, jnp: jnp.linalg.solve(A, W.T),
+        lambda jax, jnp: jnp.linalg.solve(A[0], W[0]),
+        lambda jax, jnp: jnp.linalg.inv(A),
+        lambda jax, jnp: jnp.linalg.inv(W),
+        lambda jax, jnp: jnp.linalg.pinv(W),
+        lambda jax, jnp: jnp.linalg.pinv(np.ones((3, 2))),
+        lambda jax, jnp: jnp.linalg.pinv(S, hermitian=True),
+        lambda jax, jnp: jnp.linalg.pinv(C),
+        lambda jax, jnp: jnp.linalg.lstsq(W, W[:, 0]),
+        lambda jax, jnp: jnp.linalg.lstsq(W, W),
+        lambda jax, jnp: jnp.linalg.matrix_power(A, 3),
+        lambda jax, jnp: jnp.linalg.matrix_power(A, -2),
+        lambda jax, jnp: jnp.linalg.matrix_power(A, 0),
+        lambda jax, jnp: jnp.linalg.matrix_power(np.array([[1, 1], [1, 0]]), 10),
+        lambda jax, jnp: jnp.linalg.matrix_rank(np.ones((3, 3))),
+        lambda jax, jnp: jnp.linalg.matrix_rank(A),
+        lambda jax, jnp: jnp.linalg.cond(A),
+        lambda jax, jnp: jnp.linalg.cond(A, 1),
+        lambda jax, jnp: jnp.linalg.cond(A, -2),
+        lambda jax, jnp: jnp.linalg.tensorinv(np.eye(6, dtype=np.float32).reshape(2, 3, 6)[..., ::-1], 2),
+        lambda jax, jnp: jnp.linalg.tensorsolve(
+            np.eye(6, dtype=np.float32).reshape(2, 3, 6), np.ones((2, 3), np.float32)
+        ),
+        lambda jax, jnp: jnp.linalg.multi_dot([W, A[0], W.T]),
+        lambda jax, jnp: jnp.linalg.multi_dot([W[0], A[0], W[1]]),
+        lambda jax, jnp: jnp.linalg.solve(A, np.ones((2, 2))),
+        lambda jax, jnp: jnp.linalg.solve(W[0], W),
+        lambda jax, jnp: jnp.linalg.multi_dot([W]),
+        lambda jax, jnp: jnp.linalg.matrix_power(W, 2),
+    )
 
 
 def test_norms():
     v = W[0]
     programs = [lambda jax, jnp, o=o: jnp.linalg.norm(v, o) for o in (None, 1, 2, 3, np.inf, -np.inf, 0, "inf")]
-    programs += [lambda jax, jnp, o=o: jnp.linalg.norm(A, o, axis=(0, 2), keepdims=k) for o in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf, 3) for k in (False, True)]
-    programs += [lambda jax, jnp: jnp.linalg.norm(A), lambda jax, jnp: jnp.linalg.norm(C, axis=1), lambda jax, jnp: jnp.linalg.norm(A, 2), lambda jax, jnp: jnp.linalg.norm(A, axis=(0, 1, 2))]
-    programs += [lambda jax, jnp: jnp.linalg.vector_norm(A, axis=(0, 1)), lambda jax, jnp: jnp.linalg.matrix_norm(A, ord=2), lambda jax, jnp: jnp.linalg.vector_norm(A, ord=1, keepdims=True)]
+    programs += [
+        lambda jax, jnp, o=o, k=k: jnp.linalg.norm(A, o, axis=(0, 2), keepdims=k)
+        for o in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf, 3)
+        for k in (False, True)
+    ]
+    programs += [
+        lambda jax, jnp: jnp.linalg.norm(A),
+        lambda jax, jnp: jnp.linalg.norm(C, axis=1),
+        lambda jax, jnp: jnp.linalg.norm(A, 2),
+        lambda jax, jnp: jnp.linalg.norm(A, axis=(0, 1, 2)),
+    ]
+    programs += [
+        lambda jax, jnp: jnp.linalg.vector_norm(A, axis=(0, 1)),
+        lambda jax, jnp: jnp.linalg.matrix_norm(A, ord=2),
+        lambda jax, jnp: jnp.linalg.vector_norm(A, ord=1, keepdims=True),
+    ]
     check(*programs)
 
 
 def test_the_array_api_spellings():
     check(
-        lambda jax, jnp: jnp.linalg.outer(W[0], W[1]), lambda jax, jnp: jnp.linalg.outer(W, W), lambda jax, jnp: jnp.linalg.cross(A, A[::-1]), lambda jax, jnp: jnp.linalg.cross(A[..., :2], A[..., :2]),
-        lambda jax, jnp: jnp.linalg.diagonal(A, offset=1), lambda jax, jnp: jnp.linalg.trace(A), lambda jax, jnp: jnp.linalg.matrix_transpose(A), lambda jax, jnp: jnp.linalg.vecdot(A, A), lambda jax, jnp: jnp.linalg.tensordot(A, A, axes=1),
-    )  # fmt: skip
+        lambda jax, jnp: jnp.linalg.outer(W[0], W[1]),
+        lambda jax, jnp: jnp.linalg.outer(W, W),
+        lambda jax, jnp: jnp.linalg.cross(A, A[::-1]),
+        lambda jax, jnp: jnp.linalg.cross(A[..., :2], A[..., :2]),
+        lambda jax, jnp: jnp.linalg.diagonal(A, offset=1),
+        lambda jax, jnp: jnp.linalg.trace(A),
+        lambda jax, jnp: jnp.linalg.matrix_transpose(A),
+        lambda jax, jnp: jnp.linalg.vecdot(A, A),
+        lambda jax, jnp: jnp.linalg.tensordot(A, A, axes=1),
+    )
 
 
 GRADIENTS = {
-    "cholesky": lambda jnp, a, s: jnp.linalg.cholesky(s), "inv": lambda jnp, a, s: jnp.linalg.inv(s), "solve": lambda jnp, a, s: jnp.linalg.solve(s, a),
-    "det": lambda jnp, a, s: jnp.linalg.det(a), "slogdet": lambda jnp, a, s: jnp.linalg.slogdet(s)[1], "eigh": lambda jnp, a, s: jnp.linalg.eigh(s)[0],
-    "svd": lambda jnp, a, s: jnp.linalg.svd(a, compute_uv=False), "qr": lambda jnp, a, s: abs(jnp.linalg.qr(a)[1]), "pinv": lambda jnp, a, s: jnp.linalg.pinv(a[:, :, :2]),
-    "norm": lambda jnp, a, s: jnp.linalg.norm(a, axis=1), "nuclear": lambda jnp, a, s: jnp.linalg.norm(a, "nuc", (1, 2)), "lstsq": lambda jnp, a, s: jnp.linalg.lstsq(a[0], s[0])[0],
-    "fft": lambda jnp, a, s: abs(jnp.fft.fft(a)), "irfft": lambda jnp, a, s: jnp.fft.irfft(jnp.fft.rfft(a)), "matrix_power": lambda jnp, a, s: jnp.linalg.matrix_power(a, 3),
-}  # fmt: skip
+    "cholesky": lambda jnp, a, s: jnp.linalg.cholesky(s),
+    "inv": lambda jnp, a, s: jnp.linalg.inv(s),
+    "solve": lambda jnp, a, s: jnp.linalg.solve(s, a),
+    "det": lambda jnp, a, s: jnp.linalg.det(a),
+    "slogdet": lambda jnp, a, s: jnp.linalg.slogdet(s)[1],
+    "eigh": lambda jnp, a, s: jnp.linalg.eigh(s)[0],
+    "svd": lambda jnp, a, s: jnp.linalg.svd(a, compute_uv=False),
+    "qr": lambda jnp, a, s: abs(jnp.linalg.qr(a)[1]),
+    "pinv": lambda jnp, a, s: jnp.linalg.pinv(a[:, :, :2]),
+    "norm": lambda jnp, a, s: jnp.linalg.norm(a, axis=1),
+    "nuclear": lambda jnp, a, s: jnp.linalg.norm(a, "nuc", (1, 2)),
+    "lstsq": lambda jnp, a, s: jnp.linalg.lstsq(a[0], s[0])[0],
+    "fft": lambda jnp, a, s: abs(jnp.fft.fft(a)),
+    "irfft": lambda jnp, a, s: jnp.fft.irfft(jnp.fft.rfft(a)),
+    "matrix_power": lambda jnp, a, s: jnp.linalg.matrix_power(a, 3),
+}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -142,7 +274,9 @@ def test_derivatives(name):
         def loss(a, s):
             return (GRADIENTS[name](jax.numpy, a, s) ** 2).sum()
 
-        return jax.grad(loss, (0, 1))(A, S), jax.jvp(lambda a: GRADIENTS[name](jax.numpy, a, S), (jax.numpy.asarray(A),), (jax.numpy.asarray(A[::-1].copy()),))[1]
+        return jax.grad(loss, (0, 1))(A, S), jax.jvp(
+            lambda a: GRADIENTS[name](jax.numpy, a, S), (jax.numpy.asarray(A),), (jax.numpy.asarray(A[::-1].copy()),)
+        )[1]
 
     agree(program, rtol=5e-3, atol=5e-3)
 
@@ -161,12 +295,32 @@ def test_fourier_transforms_of_one_axis(name, norm):
 @pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2"])
 def test_fourier_transforms_of_several_axes(name):
     x = A if "rfft" in name and "irfft" not in name else C
-    for options in ({}, {"s": (4, 2)}, {"axes": (0, 2)}, {"s": (4, 2), "axes": (2, 0)}, {"axes": (1,)}, {"axes": (0, 0)}, {"s": (2,), "axes": (0, 1)}, {"norm": "ortho"}):
+    for options in (
+        {},
+        {"s": (4, 2)},
+        {"axes": (0, 2)},
+        {"s": (4, 2), "axes": (2, 0)},
+        {"axes": (1,)},
+        {"axes": (0, 0)},
+        {"s": (2,), "axes": (0, 1)},
+        {"norm": "ortho"},
+    ):
         agree(lambda jax, o=options: getattr(jax.numpy.fft, name)(x, **o), rtol=1e-4, atol=1e-4)
 
 
 def test_frequencies_and_shifts():
     check(
-        lambda jax, jnp: [jnp.fft.fftfreq(5), jnp.fft.fftfreq(4, 0.5), jnp.fft.rfftfreq(5), jnp.fft.rfftfreq(4, d=2), jnp.fft.fftshift(A), jnp.fft.ifftshift(A, 1), jnp.fft.fftshift(np.arange(5), 0)],
-        lambda jax, jnp: jnp.fft.fftfreq([1]), lambda jax, jnp: jnp.fft.rfft(C), lambda jax, jnp: jnp.fft.fft(np.arange(4)), lambda jax, jnp: jnp.fft.fft(A, axis=(0, 1)),
-    )  # fmt: skip
+        lambda jax, jnp: [
+            jnp.fft.fftfreq(5),
+            jnp.fft.fftfreq(4, 0.5),
+            jnp.fft.rfftfreq(5),
+            jnp.fft.rfftfreq(4, d=2),
+            jnp.fft.fftshift(A),
+            jnp.fft.ifftshift(A, 1),
+            jnp.fft.fftshift(np.arange(5), 0),
+        ],
+        lambda jax, jnp: jnp.fft.fftfreq([1]),
+        lambda jax, jnp: jnp.fft.rfft(C),
+        lambda jax, jnp: jnp.fft.fft(np.arange(4)),
+        lambda jax, jnp: jnp.fft.fft(A, axis=(0, 1)),
+    )

@@ -13,13 +13,17 @@ VALUES = {
     "unmapped argument": lambda j: j.vmap(lambda x, y: x * y, (0, None))(X, X),
     "unmapped result": lambda j: j.vmap(lambda x: (x, 3.0), out_axes=(0, None))(X),
     "constant result": lambda j: j.vmap(lambda x: 1)(X),
-    "axes of a pytree": lambda j: j.vmap(lambda p, s: p["a"] * p["b"] + s, ({"a": 0, "b": None}, None))({"a": X, "b": X[0]}, 2.0),
+    "axes of a pytree": lambda j: j.vmap(lambda p, s: p["a"] * p["b"] + s, ({"a": 0, "b": None}, None))(
+        {"a": X, "b": X[0]}, 2.0
+    ),
     "axes as a prefix": lambda j: j.vmap(lambda p, x: p["a"] * x, (None, 0))({"a": X[0]}, X),
     "axes as a list": lambda j: j.vmap(lambda x, y: x * y, [0, None])(X, 2.0),
     "out axes of a pytree": lambda j: j.vmap(lambda x: {"u": x, "v": (x, x.sum())}, out_axes={"u": 1, "v": (0, 0)})(X),
     "keyword arguments": lambda j: j.vmap(lambda x, *, y: x * y)(X, y=X),
     "axis size alone": lambda j: j.vmap(lambda: 3.0, axis_size=4)(),
-    "unmapped python number stays one": lambda j: j.vmap(lambda x, n: x * n if isinstance(n, int) else 0, (0, None))(X, 3),
+    "unmapped python number stays one": lambda j: j.vmap(lambda x, n: x * n if isinstance(n, int) else 0, (0, None))(
+        X, 3
+    ),
     "nested": lambda j: j.vmap(j.vmap(lambda x: x * x))(X),
     "outer product": lambda j: j.vmap(j.vmap(lambda x, y: x * y, (0, None)), (None, 0))(X[0], X[1]),
     "jit": lambda j: j.jit(j.vmap(lambda r: r / r.max()))(X),

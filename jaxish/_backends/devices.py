@@ -65,11 +65,15 @@ def devices(backend: str | None = None) -> list[Device]:
         return list(_all("gpu") or _all("cpu")) if torch.cuda.is_available() else list(_all("cpu"))
     found = _all(_PLATFORMS[backend]) if backend in _PLATFORMS else ()
     if not found:
-        raise RuntimeError(f"Unknown backend {backend}, or no device of it: torch sees {', '.join(map(repr, devices()))}.")
+        raise RuntimeError(
+            f"Unknown backend {backend}, or no device of it: torch sees {', '.join(map(repr, devices()))}."
+        )
     return list(found)
 
 
-def local_devices(process_index: int | None = None, backend: str | None = None, host_id: int | None = None) -> list[Device]:
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
     """Return the devices of this process. Raises `ValueError` for another process's index."""
     index = host_id if process_index is None else process_index
     if index not in (None, 0):

@@ -86,8 +86,9 @@ class Request:
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickled GraphModule is traced anew where it is loaded, which turns operators without inputs (full, arange)
         # into constants: another graph, which the cache on disk does not know. So the nodes travel one by one.
+        to_name: Any = lambda node: _NodeName(node.name)  # noqa: E731
         nodes = [
-            (n.op, n.name, _target_name(n.target), fx.map_arg((n.args, n.kwargs), lambda a: _NodeName(a.name)))
+            (n.op, n.name, _target_name(n.target), fx.map_arg((n.args, n.kwargs), to_name))
             for n in self.module.graph.nodes
         ]
         return _request, (nodes, self.in_types, self.backend, self.structured_types)

@@ -33,7 +33,9 @@ def lookup(name: str) -> Backend:
     try:
         backend = lookup_backend(name)
     except InvalidBackend:
-        raise ValueError(f"Unknown backend {name!r} in jaxish_backend; the backends are {', '.join(names())}.") from None
+        raise ValueError(
+            f"Unknown backend {name!r} in jaxish_backend; the backends are {', '.join(names())}."
+        ) from None
 
     def compile_contiguous(module: GraphModule, examples: list[Tensor]) -> Compiled:
         compiled: Any = backend(module, examples)

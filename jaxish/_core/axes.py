@@ -1,7 +1,5 @@
 """Named axes: which names `vmap`, `pmap` and `shard_map` have bound, how large they are, and at which functorch level.
 
-Private torch API used here (tried on 2.9, 2.11, 2.13): the functorch level functions of `torch._C._functorch`.
-
 A collective is a structured primitive that carries axis *names*. Its vmap rule is called with one functorch level
 popped; `frame_at` tells which name, if any, that level was given. Frames are kept per trace, since a trace puts the
 levels around it aside and counts its own from one again; sizes are visible from within it all the same.
@@ -14,9 +12,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from torch import Tensor
-from torch._C import _functorch as functorch
 
-from . import graph
+from . import functorch, graph
 
 
 @dataclass(frozen=True)
@@ -56,21 +53,19 @@ def map_tensors(
     new functorch level. torch.func.vmap is this loop too, but says neither the level nor what was left unbatched.
     """
     _load_decompositions()
-    level = functorch._vmap_increment_nesting(size, "different")
+    level = functorch.vmap_increment_nesting(size, "different")
     try:
-        slices = [
-            t if d is None else functorch._add_batch_dim(t, d, level) for t, d in zip(tensors, dims, strict=True)
-        ]
+        slices = [t if d is None else functorch.add_batch_dim(t, d, level) for t, d in zip(tensors, dims, strict=True)]
         with nullcontext() if name is None else bound(name, size, level):
-            return [functorch._unwrap_batched(out, level) for out in function(*slices)]
+            return [functorch.unwrap_batched(out, level) for out in function(*slices)]
     finally:
-        functorch._vmap_decrement_nesting()
+        functorch.vmap_decrement_nesting()
 
 
 @functools.cache
 def _load_decompositions() -> None:
     # Forward-mode derivatives under vmap need decompositions that torch registers on the first torch.func.vmap.
-    from torch._functorch.vmap import lazy_load_decompositions
+    from torch._functorch.vmap import lazy_load_decompositions  # pyright: ignore[reportPrivateImportUsage]
 
     lazy_load_decompositions()
 

@@ -110,7 +110,10 @@ default_matmul_precision = Flag(
 )
 default_device = Flag("jax_default_device", None, "The device on which new arrays are made.")
 default_prng_impl = Flag(
-    "jax_default_prng_impl", "threefry2x32", "The random bit generator of new keys.", ("threefry2x32", "rbg", "unsafe_rbg")
+    "jax_default_prng_impl",
+    "threefry2x32",
+    "The random bit generator of new keys.",
+    ("threefry2x32", "rbg", "unsafe_rbg"),
 )
 threefry_partitionable = Flag("jax_threefry_partitionable", True, "Use the partitionable layout of threefry bits.")
 random_seed_offset = Flag("jax_random_seed_offset", 0, "A number added to every seed.")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 
 from . import axes
-from .graph import Graph, TensorType, trace
+from .graph import Graph, TensorType, trace, writers_to
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
 
@@ -42,19 +42,24 @@ def subgraph(graph: Graph, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]
     def type_of(node: fx.Node) -> TensorType:
         return TensorType.of(node.meta["val"])
 
-    return Graph(fx.GraphModule(graph.module, part, "jaxish_graph"), tuple(map(type_of, inputs)), tuple(map(type_of, outputs)))
+    return Graph(
+        fx.GraphModule(graph.module, part, "jaxish_graph"), tuple(map(type_of, inputs)), tuple(map(type_of, outputs))
+    )
 
 
 def between(inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> set[fx.Node]:
-    """Return the nodes that computing `outputs` from `inputs` takes."""
+    """Return the nodes that computing `outputs` from `inputs` takes, those that write into their memory included."""
     found: set[fx.Node] = set()
-    pending = [node for node in outputs if node not in inputs]
     known = set(inputs)
+    pending = [node for node in outputs if node not in known]
     while pending:
-        node = pending.pop()
-        if node not in found and node not in known:
-            found.add(node)
-            pending.extend(node.all_input_nodes)
+        while pending:
+            node = pending.pop()
+            if node not in found and node not in known:
+                found.add(node)
+                pending.extend(node.all_input_nodes)
+        if found:
+            pending = [n for n in writers_to(outputs[0].graph, found) if n not in found and n not in known]
     return found
 
 
@@ -155,7 +160,10 @@ def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:
 
 
 def jvp_call(
-    function: Callable[..., Sequence[Tensor]], active: Sequence[bool], primals: Sequence[Tensor], tangents: Sequence[Tensor]
+    function: Callable[..., Sequence[Tensor]],
+    active: Sequence[bool],
+    primals: Sequence[Tensor],
+    tangents: Sequence[Tensor],
 ) -> list[Tensor]:
     """Call `function` in forward mode: its results, then the tangents of the differentiable ones."""
 
@@ -168,7 +176,9 @@ def jvp_call(
         outs = list(function(*primals))
         return outs + [torch.zeros_like(o) for o in outs if differentiable(o.dtype)]
     chosen = tuple(p for p, a in zip(primals, active, strict=True) if a)
-    _, out_tangents, outs = torch.func.jvp(of_active, chosen, tuple(tangents), has_aux=True)
+    _, out_tangents, outs = torch.func.jvp(  # pyright: ignore
+        of_active, chosen, tuple(tangents), has_aux=True
+    )
     return [*outs, *out_tangents]
 
 
@@ -187,7 +197,10 @@ def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:
 
 
 def vjp_call(
-    function: Callable[..., Sequence[Tensor]], wanted: Sequence[bool], primals: Sequence[Tensor], cotangents: Sequence[Tensor]
+    function: Callable[..., Sequence[Tensor]],
+    wanted: Sequence[bool],
+    primals: Sequence[Tensor],
+    cotangents: Sequence[Tensor],
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Return the results of `function` and the cotangents of its wanted inputs."""
 
@@ -199,12 +212,15 @@ def vjp_call(
     chosen = tuple(p for p, w in zip(primals, wanted, strict=True) if w)
     if not chosen:
         return list(function(*primals)), []
-    _, pullback, outs = torch.func.vjp(of_wanted, *chosen, has_aux=True)
+    _, pullback, outs = torch.func.vjp(of_wanted, *chosen, has_aux=True)  # pyright: ignore
     return list(outs), list(pullback(tuple(cotangents)))
 
 
 def jvp_rule(
-    graph: Graph, call: Callable[[Graph], Callable[..., list[Tensor]]], primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    graph: Graph,
+    call: Callable[[Graph], Callable[..., list[Tensor]]],
+    primals: Sequence[Tensor],
+    tangents: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
     """Apply the forward-mode rule of a primitive that calls one graph; `call` makes the primitive of a graph."""
     active = [t is not None for t in tangents]

@@ -215,7 +215,8 @@ def _scalar_class(x: Any) -> Any:
     if isinstance(x, type) and x in _PYTHON_SCALARS:
         return _PYTHON_SCALARS[x]
     if isinstance(x, np.dtype | ExtendedDType | type):
-        return x if not hasattr(x, "dtype") or not isinstance(x.dtype, np.dtype) else x.dtype
+        own = getattr(x, "dtype", None)  # NumPy-like scalar classes (jnp.float32) carry their dtype
+        return own if isinstance(own, np.dtype) else x
     return dtype_of(x)
 
 

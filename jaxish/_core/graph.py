@@ -14,7 +14,7 @@ A dispatch mode of our own records, in place of torch's make_fx: make_fx imports
 and spends its time on symbolic shapes, which this library does not have.
 
 Private torch API used here (tried on 2.9, 2.11, 2.13): FakeTensorMode, `_disable_current_modes`,
-`temporarily_clear_interpreter_stack`, and the functorch wrapper queries of `torch._C._functorch`.
+`temporarily_clear_interpreter_stack`.
 """
 
 import operator
@@ -26,13 +26,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch._C import _functorch as functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from . import errors
+from . import errors, functorch
 
 # How many traces are active in all threads together. Hot paths read it before anything slower.
 tracing = 0
@@ -233,9 +232,11 @@ class Trace(TorchDispatchMode):
             tuple(self._argument(a) for a in args),
             {k: self._argument(v) for k, v in kwargs.items()},
         )
+        written = _written(target, args, kwargs)
+        if written:
+            node.meta["writes"] = {_storage(t) for t in written}
         if isinstance(out, Tensor):
-            if id(out) not in self._nodes:  # an in-place operator returns a tensor that has its node already
-                self.bind(out, node)
+            self.bind(out, node)
             return
         if not isinstance(out, list | tuple):
             return
@@ -250,7 +251,7 @@ class Trace(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
-        self.record(_STRIDE_FREE.get(func, func), args, kwargs or {}, out)
+        self.record(_STRIDE_FREE.get(func) or func, args, kwargs or {}, out)
         return out
 
     def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
@@ -270,6 +271,26 @@ _STRIDE_FREE = {
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,
     torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
 }
+
+
+def _written(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
+    """Return the tensors that a call writes into; torch does so within some of its derivative formulas."""
+    schema = getattr(target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    given = [(a, args[i] if i < len(args) else kwargs.get(a.name)) for i, a in enumerate(schema.arguments)]
+    return [v for a, v in given if isinstance(v, Tensor) and a.alias_info is not None and a.alias_info.is_write]
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def writers_to(graph: fx.Graph, nodes: set[fx.Node]) -> set[fx.Node]:
+    """Return the nodes that write into memory that one of `nodes` reads or makes."""
+    tensors = [n.meta.get("val") for n in nodes]
+    memory = {_storage(t) for t in tensors if isinstance(t, Tensor)}
+    return {n for n in graph.nodes if memory & n.meta.get("writes", set())}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -21,9 +21,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 
-from . import axes, graph
+from . import axes, functorch, graph
 from .graph import TensorType
 
 Dims = Sequence[int | None]

@@ -11,9 +11,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from torch import Tensor, fx
-from torch._C import _functorch as functorch
 
-from . import axes, derived, graph
+from . import axes, derived, functorch, graph
 from .graph import Graph, TensorType
 from .primitive import Dims, Primitive, batch_front, differentiable, popped_axis
 
@@ -66,9 +65,7 @@ def _joint(body: Graph, wanted: tuple[bool, ...]) -> Graph:
     return graph.trace(run, types).graph
 
 
-def _cut(
-    joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, constants: int
-) -> tuple[Graph, Graph]:
+def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, constants: int) -> tuple[Graph, Graph]:
     nodes = joint.module.graph
     placeholders = nodes.find_nodes(op="placeholder")
     primals, seeds = placeholders[: len(body.in_types)], placeholders[len(body.in_types) :]
@@ -100,7 +97,14 @@ class Forward(Primitive):
     def __init__(
         self, body: Graph, count: int, rule: Rule, level: int, ordinary: Callable[[Graph], Primitive], name: str = ""
     ) -> None:
-        self.body, self.count, self.rule, self.level, self.ordinary, self.name = body, count, rule, level, ordinary, name
+        self.body, self.count, self.rule, self.level, self.ordinary, self.name = (
+            body,
+            count,
+            rule,
+            level,
+            ordinary,
+            name,
+        )
 
     def at_level(self, level: int) -> Primitive:
         return self if level == self.level else self.ordinary(self.body)
@@ -131,7 +135,10 @@ class Forward(Primitive):
 
 
 def differentiated(
-    body: Graph, inputs: Sequence[Tensor], call: Callable[[Graph], Primitive], save: Callable[[fx.Node], bool] | None = None
+    body: Graph,
+    inputs: Sequence[Tensor],
+    call: Callable[[Graph], Primitive],
+    save: Callable[[fx.Node], bool] | None = None,
 ) -> list[Tensor] | None:
     """Call `body` so that the innermost level goes back through its backward half; None where no such level is.
 

@@ -10,18 +10,19 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import optree
 
 NAMESPACE = "jaxish"
+Spec: TypeAlias = Any  # optree.PyTreeSpec, whose own annotations are generic in the leaves
 IsLeaf = Callable[[Any], bool] | None
 ClassT = TypeVar("ClassT", bound=type)
 
 # ----------------------------------------------------------------------------------------- flattening, for the library
 
 
-def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], optree.PyTreeSpec]:
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Spec]:
     """Return the leaves of `tree` and its optree spec: the fast form that the transformations use."""
     try:
         return optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
@@ -35,15 +36,12 @@ def _sorting_error(error: Exception) -> Exception:
     return error
 
 
-leaf_spec = optree.tree_structure(0)
-
-
 class PyTreeDef:
     """The structure of a pytree, without its leaves. Made by `tree_structure` and `tree_flatten`."""
 
     __slots__ = ("_spec",)
 
-    def __init__(self, spec: optree.PyTreeSpec) -> None:
+    def __init__(self, spec: Spec) -> None:
         self._spec = spec
 
     num_leaves = property(lambda self: self._spec.num_leaves, doc="The number of leaves.")
@@ -72,7 +70,9 @@ class PyTreeDef:
         """Return this structure with `inner` in the place of every leaf."""
         return PyTreeDef(self._spec.compose(inner._spec))
 
-    def walk(self, f_node: Callable[[Any, Any], Any], f_leaf: Callable[[Any], Any] | None, leaves: Iterable[Any]) -> Any:
+    def walk(
+        self, f_node: Callable[[Any, Any], Any], f_leaf: Callable[[Any], Any] | None, leaves: Iterable[Any]
+    ) -> Any:
         """Fold the tree from the leaves up: `f_leaf(leaf)` at leaves, `f_node(children, node_data)` at nodes."""
         remaining = iter(leaves)
 
@@ -97,7 +97,7 @@ class PyTreeDef:
         return PyTreeDef, (self._spec,)
 
 
-def _metadata(spec: optree.PyTreeSpec) -> Any:
+def _metadata(spec: Spec) -> Any:
     kind = spec.type
     if kind in (tuple, list, type(None)) or optree.is_namedtuple_class(kind):
         return None
@@ -110,7 +110,7 @@ def _metadata(spec: optree.PyTreeSpec) -> Any:
     return _REGISTRY[kind].flatten(probe)[1]
 
 
-def _structure_text(spec: optree.PyTreeSpec) -> str:
+def _structure_text(spec: Spec) -> str:
     if spec.is_leaf():
         return "*"
     kind, children = spec.type, [_structure_text(child) for child in spec.children()]
@@ -171,12 +171,12 @@ def register_pytree_with_keys(
     flatten_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
     """Like `register_pytree_node`, for a class that names its children: pairs (key, child) in place of children."""
-    if flatten_func is None:
 
-        def flatten_func(obj: Any) -> tuple[Iterable[Any], Any]:
-            pairs, data = flatten_with_keys(obj)
-            return [child for _, child in pairs], data
+    def without_keys(obj: Any) -> tuple[Iterable[Any], Any]:
+        pairs, data = flatten_with_keys(obj)
+        return [child for _, child in pairs], data
 
+    flatten_func = without_keys if flatten_func is None else flatten_func
     register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys)
 
 
@@ -356,7 +356,7 @@ def leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, with
 # ------------------------------------------------------------------------------------------- prefixes and broadcasting
 
 
-def broadcast_prefix(prefix: Any, spec: optree.PyTreeSpec, is_leaf: IsLeaf = None) -> list[Any]:
+def broadcast_prefix(prefix: Any, spec: Spec, is_leaf: IsLeaf = None) -> list[Any]:
     """Return one value per leaf of `spec`: `prefix` is a tree whose leaves stand for whole subtrees.
 
     Raises `ValueError` when `prefix` is no prefix of the structure.

@@ -79,7 +79,9 @@ def _linear_at(
 
     def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[list[Tensor], list[Tensor]]]:
         nonlocal output, aux
-        args = unflatten_subset(spec, leaves, chosen, [from_kind(t, a.kind) for t, a in zip(tensors, arrays, strict=True)])
+        args = unflatten_subset(
+            spec, leaves, chosen, [from_kind(t, a.kind) for t, a in zip(tensors, arrays, strict=True)]
+        )
         result = fun(*args[0], **args[1])
         if has_aux:
             result, extra = _split_aux(result)
@@ -168,7 +170,9 @@ def value_and_grad(
         output, values, pull, aux = _linear_at(fun, leaves, spec, active, has_aux)
         result = _scalar_output(output, values, holomorphic)
         found = dict(zip(active, _pull(pull, [torch.ones_like(tensor_of(result))]), strict=True))
-        gradients = {i: from_kind(found[i], leaves[i].kind) if i in found else float0_zeros(leaves[i]) for i in selected}
+        gradients = {
+            i: from_kind(found[i], leaves[i].kind) if i in found else float0_zeros(leaves[i]) for i in selected
+        }
         trees = [
             tree.flatten(args[p])[1].unflatten(gradients[i] for i in range(starts[p], starts[p + 1])) for p in wanted
         ]
@@ -181,7 +185,7 @@ def value_and_grad(
 def _argnums(argnums: Any) -> int | tuple[int, ...]:
     if isinstance(argnums, Sequence) and not isinstance(argnums, str):
         return tuple(map(operator.index, argnums))
-    return operator.index(argnums)
+    return operator.index(argnums)  # pyright: ignore
 
 
 def _chosen_args(args: tuple[Any, ...], positions: int | tuple[int, ...], argnums: Any) -> list[int]:
@@ -197,7 +201,9 @@ def _chosen_args(args: tuple[Any, ...], positions: int | tuple[int, ...], argnum
 
 def _grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Array:
     if not is_arraylike(leaf):
-        raise TypeError(f"Argument {leaf!r} of type {type(leaf)} is not a valid JAX type: {name} needs arrays or scalars.")
+        raise TypeError(
+            f"Argument {leaf!r} of type {type(leaf)} is not a valid JAX type: {name} needs arrays or scalars."
+        )
     array = as_array(leaf)
     if isinstance(array.dtype, dtypes.ExtendedDType):
         raise TypeError(f"{name} requires real- or complex-valued inputs, but got a random key ({array.dtype}).")
@@ -225,7 +231,9 @@ def _check_output(result: Array, name: str, holomorphic: bool) -> None:
     kind = result.dtype.kind
     if holomorphic:
         if kind != "c":
-            raise TypeError(f"{name} with holomorphic=True requires outputs with complex dtype, but got {result.dtype}.")
+            raise TypeError(
+                f"{name} with holomorphic=True requires outputs with complex dtype, but got {result.dtype}."
+            )
     elif kind == "c":
         raise TypeError(
             f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
@@ -327,7 +335,7 @@ def _push(
 
     if chosen:
         primals = tuple(tensor_of(arrays[i]) for i in chosen)
-        active, tangents, (values, extras) = torch.func.jvp(
+        active, tangents, (values, extras) = torch.func.jvp(  # pyright: ignore
             of_chosen, primals, tuple(d for d in directions if d is not None), has_aux=True
         )
     else:
@@ -363,7 +371,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
             _check_linear_argument(tangent, primal)
         directions = [tensor_of(as_array(tangent_leaves[i])) for i in chosen]
         zeros = [torch.zeros_like(v) for v, a in zip(values, output.arrays, strict=True) if differentiable(a)]
-        _, transpose = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
+        _, transpose, *_ = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
         # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
         found = iter(transpose(tuple(directions)))
         out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
@@ -514,7 +522,9 @@ def _split_first(rows: Any, outs: Sequence[Array]) -> list[Any]:
     """Split the leading dimension of `rows`, one row per output element, by outputs."""
     if not isinstance(rows, Array):
         starts = np.cumsum([0, *(o.size for o in outs)])
-        return [rows[a:b].reshape((*o.shape, *rows.shape[1:])) for a, b, o in zip(starts, starts[1:], outs, strict=False)]
+        return [
+            rows[a:b].reshape((*o.shape, *rows.shape[1:])) for a, b, o in zip(starts, starts[1:], outs, strict=False)
+        ]
     parts = tensor_of(rows).split([o.size for o in outs])
     return [Array(p.reshape((*o.shape, *p.shape[1:])), rows._weak) for p, o in zip(parts, outs, strict=True)]
 
@@ -555,5 +565,8 @@ def hessian(
 ) -> Callable[..., Any]:
     """Return the Hessian of `fun`, forward over reverse: leaves have the output's and twice the input's dimensions."""
     return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux, holomorphic=holomorphic
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
+        argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
     )

@@ -14,13 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 
-from .._core import derived, dtypes, errors, graph, tree
+from .._core import derived, dtypes, errors, functorch, graph, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray
-from .._core.graph import Graph, TensorType
 from .._core.derived import Inline
+from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
 from .._core.residuals import Forward, differentiating_level, map_optional, mapped_rule
 from .._core.residuals import Rule as PullRule
@@ -78,7 +77,7 @@ class CustomJVPCall(Primitive):
             reached[:] = [t is not None for t in found]
             return tuple(t for t in found if t is not None)
 
-        _, transpose = torch.func.vjp(linear, *(torch.zeros_like(arguments[i]) for i in active))
+        _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(arguments[i]) for i in active))
         seeds = [instantiate(c, r) for c, r, hit in zip(cotangents, results, reached, strict=True) if hit]
         found = dict(zip(active, transpose(tuple(seeds)), strict=True))
         return [None] * self.captured + [found.get(i) for i in range(len(arguments))]
@@ -98,9 +97,11 @@ def _mapped_jvp_rule(rule: Rule, dims: Dims, size: int, name: Any) -> Rule:
 class _CustomFunction:
     """What custom_jvp and custom_vjp share: arguments by position, nondifferentiable ones, metadata."""
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int], nondiff_argnames: Sequence[str]) -> None:
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int], nondiff_argnames: Sequence[str]
+    ) -> None:
         check_callable(fun)
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun)  # pyright: ignore
         self.fun = fun
         try:
             self._parameters = inspect.signature(fun)
@@ -111,13 +112,18 @@ class _CustomFunction:
         self._traced: dict[Any, Any] = {}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else functools.partial(self, instance)  # pyright: ignore
 
     def _trace(self, function: Callable[..., Any], arrays: Sequence[Array], spec: Any) -> Program:
         return trace_program(function, arrays, lambda values: (spec.unflatten(values), {}), (), type(self).__name__)
 
     def _cached(
-        self, what: str, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, make: Callable[[], tuple[Program, Any]]
+        self,
+        what: str,
+        nondiff: Sequence[Any],
+        arrays: Sequence[Array],
+        spec: Any,
+        make: Callable[[], tuple[Program, Any]],
     ) -> Any:
         """Return (program, more) of `make`, kept for calls with the same types unless it captured a tracer."""
         key = (what, tuple((type(n), n) for n in nondiff), types_key(arrays, spec))
@@ -343,7 +349,9 @@ class _ForwardRule:
     def apply(self, arguments: Sequence[Tensor], level: int) -> list[Tensor]:
         """Return the results for `arguments`, differentiated by the user's rule at `level`."""
         captured = map(graph.lift, self.captured) if graph.tracing else self.captured
-        return Forward(self.body, self.count, self.rule, level, Inline, self.function_name)(*captured, *arguments)[: self.count]
+        return Forward(self.body, self.count, self.rule, level, Inline, self.function_name)(*captured, *arguments)[
+            : self.count
+        ]
 
     def mapped(self, size: int, argument_dims: Dims, name: Any) -> "_ForwardRule":
         """Return the rule mapped over a batch of arguments; what it captured is the same for all."""
@@ -367,7 +375,11 @@ class custom_vjp(_CustomFunction):
         self.symbolic_zeros = False
 
     def defvjp(
-        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
     ) -> None:
         """Set the rules: `fwd(*args)` returns (result, residuals), `bwd(*nondiff, residuals, cotangent)` a tuple.
 
@@ -375,7 +387,9 @@ class custom_vjp(_CustomFunction):
         `CustomVJPPrimal` objects (value and whether it is perturbed) and zero cotangents come as `SymbolicZero`.
         """
         if optimize_remat:
-            raise NotImplementedError("defvjp(optimize_remat=True) is not supported; leave it out, values do not depend on it.")
+            raise NotImplementedError(
+                "defvjp(optimize_remat=True) is not supported; leave it out, values do not depend on it."
+            )
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
         self._traced.clear()
 
@@ -415,7 +429,9 @@ class custom_vjp(_CustomFunction):
         def fwd(*xs: Any) -> Any:
             nonlocal result, residuals
             if self.symbolic_zeros:
-                xs = tuple(tree.flatten(x)[1].unflatten(CustomVJPPrimal(v, True) for v in tree.flatten(x)[0]) for x in xs)
+                xs = tuple(
+                    tree.flatten(x)[1].unflatten(CustomVJPPrimal(v, True) for v in tree.flatten(x)[0]) for x in xs
+                )
             assert self.fwd is not None
             pair = self.fwd(*self._merge(nondiff, xs))
             if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -436,7 +452,13 @@ class custom_vjp(_CustomFunction):
         return program, (forward, result)
 
     def _rule(
-        self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, result: Output, residuals: Output, captured: int
+        self,
+        nondiff: Sequence[Any],
+        arrays: Sequence[Array],
+        spec: Any,
+        result: Output,
+        residuals: Output,
+        captured: int,
     ) -> PullRule:
         types = [TensorType.of(a._tensor) for a in arrays]
         out_types = [ShapedArray(a.shape, a.dtype) for a in result.arrays]
@@ -535,5 +557,3 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     wrapped = custom_vjp(functools.wraps(fun)(primal))
     wrapped.defvjp(fwd, bwd)
     return wrapped
-
-

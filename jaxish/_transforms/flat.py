@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import optree
 from torch import Tensor
 
 from .._core import dtypes, tree
@@ -81,7 +80,7 @@ def differentiable(x: Array) -> bool:
     return not isinstance(dtype, dtypes.ExtendedDType) and dtypes.is_inexact(dtype)
 
 
-def unflatten_subset(spec: optree.PyTreeSpec, fixed: Sequence[Any], chosen: Sequence[int], values: Sequence[Any]) -> Any:
+def unflatten_subset(spec: tree.Spec, fixed: Sequence[Any], chosen: Sequence[int], values: Sequence[Any]) -> Any:
     """Return the tree of `spec` with leaves `fixed`, those at the indices `chosen` replaced by `values`."""
     leaves = list(fixed)
     for index, value in zip(chosen, values, strict=True):

@@ -179,9 +179,9 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Array]]:
     """Return the function of a `ClosedJaxpr`: flat arrays in, a list of arrays out."""
+
     def run(*args: Any) -> list[Array]:
         results = closed.graph(*(tensor_of(as_array(a)) for a in args))
         return [Array(r, aval.weak_type) for r, aval in zip(results, closed.out_avals, strict=True)]
 
     return run
-

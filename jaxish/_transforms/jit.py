@@ -18,18 +18,18 @@ from typing import Any
 import optree
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 
 from .._backends import executable
-from .._core import axes, config, derived, dtypes, graph, residuals, tree
+from .._core import axes, config, derived, dtypes, functorch, graph, residuals, tree
 from .._core.array import Array, default_torch_device, from_kind, tensor_of
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.graph import ClosedGraph, Graph, TensorType
-from .._core.primitive import Dims, Primitive, differentiable, popped_axis
-from .flat import Output, arrays_from, as_argument, check_callable, name_of, wraps
+from .._core.primitive import Dims, Primitive, popped_axis
+from .flat import Output, arrays_from, as_argument, check_callable, name_of
 
 _log = logging.getLogger("jaxish")
 UNSPECIFIED = object()
+_flatten: Any = optree.tree_flatten  # without the error handling of tree.flatten: a cached call takes 3 us
 
 
 class Call(Primitive):
@@ -44,7 +44,7 @@ class Call(Primitive):
         return self.body.out_types
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        return executable.of(self.body).run(*inputs)
+        return list(executable.of(self.body).run(*inputs))
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         results = Call(derived.batched(self.body, dims, size, popped_axis()))(*inputs)
@@ -68,7 +68,7 @@ class Program:
     """A function traced for one signature: its graph, and how to make its result of the graph's."""
 
     closed: ClosedGraph
-    out_spec: optree.PyTreeSpec
+    out_spec: tree.Spec
     out_kinds: tuple[Any, ...]
     in_avals: tuple[ShapedArray, ...]
     name: str
@@ -116,7 +116,7 @@ def trace_program(
     return Program(closed, output.spec, tuple(output.kinds), in_avals, name_of(fun))
 
 
-def types_key(arrays: Sequence[Array], spec: optree.PyTreeSpec) -> tuple[Any, ...]:
+def types_key(arrays: Sequence[Array], spec: tree.Spec) -> tuple[Any, ...]:
     """Return what a trace depends on besides the function: types, structure, configuration, bound axis names."""
     key: list[Any] = [spec, config.state()]
     for array in arrays:
@@ -139,7 +139,9 @@ class Signature:
     donate_argnames: frozenset[str]
 
     @staticmethod
-    def of(fun: Callable[..., Any], static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any) -> "Signature":
+    def of(
+        fun: Callable[..., Any], static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any
+    ) -> "Signature":
         """Resolve the options of `jit`: positions and names of the same arguments imply each other.
 
         Raises `ValueError` for positions and names that the function does not have.
@@ -231,7 +233,7 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._simple and not kwargs and not graph.tracing:
-            leaves, spec = optree.tree_flatten(args, None, namespace=tree.NAMESPACE)
+            leaves, spec = _flatten(args, None, namespace=tree.NAMESPACE)
             key: list[Any] = [spec, config.state()]
             tensors = []
             for x in leaves:
@@ -377,7 +379,9 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
     def stand_in(leaf: Any) -> Any:
         if isinstance(leaf, Array) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
-        scalar = torch.zeros((), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device())
+        scalar = torch.zeros(
+            (), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device()
+        )
         return Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False))
 
     leaves, spec = tree.flatten((args, kwargs))

@@ -78,7 +78,10 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = {i for i in signature.static_argnums if i < len(args)}
         named = {k: v for k, v in kwargs.items() if k in signature.static_argnames}
-        dynamic = tuple(a for i, a in enumerate(args) if i not in static), {k: v for k, v in kwargs.items() if k not in named}
+        dynamic = (
+            tuple(a for i, a in enumerate(args) if i not in static),
+            {k: v for k, v in kwargs.items() if k not in named},
+        )
         leaves, spec = tree.flatten(dynamic)
         arrays = [as_argument(leaf, "checkpoint") for leaf in leaves]
 
@@ -193,7 +196,11 @@ class CheckpointPolicies:
 
     @staticmethod
     def save_and_offload_only_these_names(
-        *, names_which_can_be_saved: Sequence[str], names_which_can_be_offloaded: Sequence[str], offload_src: str, offload_dst: str
+        *,
+        names_which_can_be_saved: Sequence[str],
+        names_which_can_be_offloaded: Sequence[str],
+        offload_src: str,
+        offload_dst: str,
     ) -> Policy:
         """Refused: torch graphs do not move residuals between memories."""
         raise NotImplementedError("Offloading policies are not supported; use save_only_these_names.")

@@ -52,7 +52,9 @@ class Traced:
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
         """Return the graph in the backend's operators."""
         if lowering_platforms is not None:
-            raise NotImplementedError("lower(lowering_platforms=...) is not supported: a graph belongs to its arrays' device.")
+            raise NotImplementedError(
+                "lower(lowering_platforms=...) is not supported: a graph belongs to its arrays' device."
+            )
         return Lowered(self)
 
 
@@ -65,7 +67,9 @@ class Lowered:
 
     args_info = property(lambda self: self._traced.args_info, doc="The types of the arguments.")
     out_info = property(lambda self: self._traced.out_info, doc="The types of the result.")
-    in_tree = property(lambda self: tree.PyTreeDef(tree.flatten(self._traced._call.given)[1]), doc="The arguments' structure.")
+    in_tree = property(
+        lambda self: tree.PyTreeDef(tree.flatten(self._traced._call.given)[1]), doc="The arguments' structure."
+    )
     out_tree = property(lambda self: tree.PyTreeDef(self._traced._program.out_spec), doc="The result's structure.")
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -89,7 +93,9 @@ class Lowered:
     def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
         """Compile now and return the executable. Raises `NotImplementedError` for compiler options."""
         if compiler_options:
-            raise NotImplementedError("compile(compiler_options=...) is not supported; set torch._inductor.config directly.")
+            raise NotImplementedError(
+                "compile(compiler_options=...) is not supported; set torch._inductor.config directly."
+            )
         executable.of(self._body).compile()
         return Compiled(self)
 

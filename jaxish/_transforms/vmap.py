@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-import optree
 from torch import Tensor
 
 from .._core import axes, graph, tree
@@ -41,9 +40,13 @@ def vmap(
             f"to the function, but got {in_axes}."
         )
     if not all(type(a) is int for a in tree.flatten(in_axes)[0]):
-        raise TypeError(f"vmap in_axes must be an int, None, or (nested) container with those types as leaves, got {in_axes}.")
+        raise TypeError(
+            f"vmap in_axes must be an int, None, or (nested) container with those types as leaves, got {in_axes}."
+        )
     if not all(type(a) is int for a in tree.flatten(out_axes)[0]):
-        raise TypeError(f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, got {out_axes}.")
+        raise TypeError(
+            f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, got {out_axes}."
+        )
     if spmd_axis_name is not None:
         raise NotImplementedError(
             "vmap(spmd_axis_name=...) needs sharding, which this version does not have. Leave it out on one device."
@@ -71,7 +74,9 @@ def _dims(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[i
     try:
         dims = tree.broadcast_prefix(in_axes, spec, is_leaf=_is_none)
     except ValueError as error:
-        raise ValueError(f"vmap in_axes specification must be a tree prefix of the corresponding value: {error}") from None
+        raise ValueError(
+            f"vmap in_axes specification must be a tree prefix of the corresponding value: {error}"
+        ) from None
     return dims + [0] * len(tree.flatten(kwargs)[0])
 
 
@@ -80,7 +85,12 @@ def _is_none(x: Any) -> bool:
 
 
 def _mapped_size(
-    fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any], dims: list[int | None], axis_size: int | None
+    fun: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    leaves: list[Any],
+    dims: Sequence[int | None],
+    axis_size: int | None,
 ) -> int:
     if not leaves and axis_size is None:
         raise ValueError(
@@ -118,7 +128,9 @@ def _shape_of(leaf: Any) -> Sequence[int]:
     return as_array(leaf).shape
 
 
-def _mismatch(fun: Callable[..., Any], args: Any, kwargs: Any, dims: list[int | None], axis_size: int | None) -> str:
+def _mismatch(
+    fun: Callable[..., Any], args: Any, kwargs: Any, dims: Sequence[int | None], axis_size: int | None
+) -> str:
     try:
         names = list(inspect.signature(fun).bind(*args, **kwargs).signature.parameters)
     except (TypeError, ValueError):
@@ -142,7 +154,7 @@ def _mismatch(fun: Callable[..., Any], args: Any, kwargs: Any, dims: list[int | 
 
 
 def _call(
-    fun: Callable[..., Any], leaves: list[Any], spec: optree.PyTreeSpec, dims: list[int | None], size: int,
+    fun: Callable[..., Any], leaves: list[Any], spec: tree.Spec, dims: Sequence[int | None], size: int,
     out_axes: Any, axis_name: Hashable | None,
 ) -> Any:  # fmt: skip
     # Unmapped leaves pass as they are: Python scalars stay Python scalars, and objects that are no arrays stay objects.
@@ -175,7 +187,9 @@ def _placed(
     try:
         wanted = tree.broadcast_prefix(out_axes, output.spec, is_leaf=_is_none)
     except ValueError as error:
-        raise ValueError(f"vmap out_axes specification must be a tree prefix of the corresponding value: {error}") from None
+        raise ValueError(
+            f"vmap out_axes specification must be a tree prefix of the corresponding value: {error}"
+        ) from None
     placed = []
     for (tensor, dim), target, array in zip(results, wanted, output.arrays, strict=True):
         if target is None:
