@@ -61,3 +61,12 @@ def test_sizes_that_differ_are_named():
 
     with pytest.raises(ValueError, match=r"axis 0 of argument x of type float32\[3,4\] has size 3"):
         jaxish.vmap(lambda x, y: x)(X, X[:2])
+
+
+def test_an_array_that_leaves_its_vmap_is_refused():
+    import jaxish
+
+    kept = []
+    jaxish.vmap(lambda x: kept.append(x) or x)(X)
+    with pytest.raises(jaxish.errors.UnexpectedTracerError, match="escaped"):
+        kept[0] + kept[0]

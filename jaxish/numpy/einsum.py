@@ -1,0 +1,124 @@
+"""einsum: sums of products in index notation. opt_einsum chooses the order, torch contracts pairs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import opt_einsum
+import torch
+from opt_einsum.parser import parse_einsum_input
+from opt_einsum.paths import PathOptimizer
+from torch import Tensor
+
+from .._core import unsigned
+from .._core.array import Array, as_array, check_arraylike
+from .._core.promotion import convert
+from .arguments import DTypeLike, no_out, no_sharding
+from .contractions import PrecisionLike
+from .contractions import operands as product_operands
+
+
+class _LeftToRight(PathOptimizer):
+    """Contract all operands in the order in which they are given."""
+
+    def __call__(self, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> list[tuple[int, int]]:
+        return [(0, 1)] * (len(inputs) - 1)
+
+
+def _optimizer(optimize: Any) -> Any:
+    return "optimal" if optimize is True else _LeftToRight() if optimize is False else optimize
+
+
+def einsum(
+    subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike = None, _dot_general: Any = None, out_sharding: Any = None,
+) -> Array:  # fmt: skip
+    """Return the sum of products that `subscripts` describes, as in "ij,jk->ik", or in NumPy's form of axis lists.
+
+    `optimize` is True, False, a strategy of opt_einsum or a path. Raises `ValueError` for subscripts that do not fit.
+    `precision` concerns accelerators only.
+    """
+    no_out("einsum", out)
+    no_sharding("einsum", out_sharding)
+    if _dot_general is not None:
+        raise NotImplementedError("jnp.einsum does not take another dot_general. Use lax.dot_general directly.")
+    equation, given = _equation(subscripts, operands)
+    found, result, weak = product_operands("einsum", preferred_element_type, *given)
+    inputs, output = _spelled_out(equation, found)
+    _check_sizes(inputs, found, equation)
+    if len(found) <= 2:
+        value = _contract(inputs, output, found)
+    else:
+        value = _by_path(inputs, output, found, optimize)
+    return Array(convert(value, result), weak)
+
+
+def _equation(subscripts: Any, given: Sequence[Any]) -> tuple[str, list[Any]]:
+    if isinstance(subscripts, str):
+        arrays = list(given)
+        equation = subscripts.replace(" ", "")
+    else:
+        shapes = [as_array(x) if hasattr(x, "__jax_array__") else x for x in (subscripts, *given)]
+        inputs, output, arrays = parse_einsum_input(shapes)
+        equation = f"{inputs}->{output}"
+        arrays = list((subscripts, *given)[::2])[: len(inputs.split(","))]
+    check_arraylike("einsum", *arrays)
+    return equation, arrays
+
+
+def _spelled_out(equation: str, found: Sequence[Tensor]) -> tuple[list[str], str]:
+    """Return the names of the inputs' and the output's axes, the ellipsis replaced by names of their own."""
+    shapes = [tuple(t.shape) for t in found]
+    inputs, output, _ = parse_einsum_input((equation, *shapes), shapes=True)
+    return inputs.split(","), output
+
+
+def _check_sizes(inputs: Sequence[str], found: Sequence[Tensor], equation: str) -> None:
+    sizes: dict[str, int] = {}
+    for names, t in zip(inputs, found, strict=True):
+        if len(names) != t.dim():
+            raise ValueError(
+                f"einsum: operand of shape {tuple(t.shape)} has not {len(names)} axes, as in {equation!r}."
+            )
+        for name, n in zip(names, t.shape, strict=True):
+            if sizes.setdefault(name, n) not in (n, 1) and n != 1:
+                raise ValueError(
+                    f"Size of label '{name}' does not match previous terms: {sizes[name]} and {n} in {equation!r}."
+                )
+            sizes[name] = max(sizes[name], n) if n != 0 else 0
+
+
+def _by_path(inputs: list[str], output: str, found: list[Tensor], optimize: Any) -> Tensor:
+    equation = f"{','.join(inputs)}->{output}"
+    shapes = [tuple(t.shape) for t in found]
+    steps: Any = opt_einsum.contract_path(
+        equation, *shapes, shapes=True, einsum_call=True, use_blas=True, optimize=_optimizer(optimize)
+    )[1]
+    rest = list(found)
+    for places, _, step, *_ in steps:
+        taken = [rest.pop(i) for i in places]
+        terms, made = step.split("->")
+        rest.append(_contract(terms.split(","), made, taken))
+    return rest[0]
+
+
+def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Tensor:
+    dtype = taken[0].dtype
+    equation = f"{','.join(inputs)}->{output}"
+    if len(taken) == 1 and inputs[0] == output:
+        return taken[0]
+    if dtype is torch.bool:
+        return torch.einsum(equation, *(t.to(torch.float32) for t in taken)) > 0
+    if dtype.itemsize == 1 and dtype.is_floating_point:
+        return torch.einsum(equation, *(t.to(torch.float32) for t in taken)).to(dtype)
+    return unsigned.via_bits(lambda *ts: _summed(equation, ts), *taken)
+
+
+def _summed(equation: str, taken: Sequence[Tensor]) -> Tensor:
+    # torch sums small integers as int64.
+    return torch.einsum(equation, *taken).to(taken[0].dtype)
+
+
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[tuple[int, ...]], Any]:
+    """Return the order of pairwise contractions that `optimize` gives, and opt_einsum's account of its cost."""
+    found: Any = opt_einsum.contract_path(subscripts, *operands, optimize=_optimizer(optimize))
+    return found

@@ -1,0 +1,371 @@
+"""Evenly spaced numbers, grids of indices, and the index tricks (`mgrid`, `ogrid`, `r_`, `c_`, `s_`)."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import dtypes, errors
+from .._core.array import Array, as_array, check_arraylike, is_abstract
+from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
+from .._core.promotion import convert, tensor
+from .arguments import ArrayLike, DTypeLike, dtype_or, int_dtype, no_sharding, torch_device
+from .elementary import log10
+from .ufuncs import power, sign
+
+
+def arange(
+    start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: DTypeLike = None, *,
+    device: Any = None, out_sharding: Any = None,
+) -> Array:  # fmt: skip
+    """Return the numbers from `start` (default 0) up to, not including, `stop` in steps of `step` (default 1).
+
+    The default dtype is the common one of the arguments. Raises `ConcretizationTypeError` for traced arguments: the
+    length depends on them.
+    """
+    no_sharding("arange", out_sharding)
+    given = [a for a in (start, stop, step) if a is not None]
+    check_arraylike("arange", *given)
+    target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "arange"))
+    for name, value in (("start", start), ("stop", stop), ("step", step)):
+        if isinstance(value, Array) and is_abstract(value):
+            raise errors.tracer_error(
+                errors.ConcretizationTypeError, value.shape, f"It arose in the '{name}' argument of jnp.arange."
+            )
+        if value is not None and np.ndim(value):  # pyright: ignore
+            raise ValueError(f"arange: arguments must be scalars; got {name}={value}")
+    if target is None:
+        target = dtypes.to_torch(dtypes.canonicalize_dtype(dtypes.promote(*map(dtypes.lattice_type, given))[0]))
+    first, last = (0, start) if stop is None else (start, stop)
+    first, last, by = (_number(v) for v in (first, last, 1 if step is None else step))
+    count = max(0, math.ceil((last - first) / by)) if by else _zero_step()
+    return Array(_spaced(first, by, count, target, torch_device(device)))
+
+
+def _zero_step() -> int:
+    raise ZeroDivisionError("arange: step must not be zero")
+
+
+def _number(value: Any) -> Any:
+    value = value._scalar("arange") if isinstance(value, Array) else value
+    if isinstance(value, np.generic | np.ndarray):
+        value = np.asarray(value).astype(np.float64).item() if value.dtype.kind in "fV" else value.item()
+    if isinstance(value, complex):
+        raise TypeError("arange: complex numbers have no order; got " + repr(value))
+    return value
+
+
+def _spaced(first: Any, by: Any, count: int, target: torch.dtype, device: torch.device) -> Tensor:
+    if type(first) is int and type(by) is int:
+        if target.is_floating_point or target.is_complex:
+            return (torch.arange(count, device=device) * by + first).to(target)
+        return convert(torch.arange(first, first + count * by, by, device=device)[:count], target)
+    values = first + torch.arange(count, dtype=torch.float64, device=device) * by
+    return convert(values, target)
+
+
+def iota(count: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+    """Return 0, 1, ..., count - 1 as a tensor of any dtype."""
+    return torch.arange(count, device=device or torch_device(None)).to(dtype)
+
+
+def _samples(num: Any, function: str) -> int:
+    count = static_int(num, f"'num' argument of jnp.{function}")
+    if count < 0:
+        raise ValueError(f"Number of samples, {count}, must be non-negative.")
+    return count
+
+
+def linspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: DTypeLike = None, axis: int = 0, *, device: Any = None,
+) -> Array | tuple[Array, Array]:  # fmt: skip
+    """Return `num` evenly spaced numbers from `start` to `stop` (with `endpoint`, inclusive), along a new `axis`.
+
+    With `retstep`, return the step too. Integers are rounded down.
+    """
+    count = _samples(num, "linspace")
+    check_arraylike("linspace", start, stop)
+    wanted = dtypes.canonicalize_dtype(dtypes.promote(dtypes.lattice_type(start), dtypes.lattice_type(stop))[0])
+    result = dtype_or(dtype, "linspace", dtypes.to_inexact(wanted))
+    computed = dtypes.TO_TORCH[dtypes.to_inexact(dtypes.TO_NUMPY[result])]
+    first, last = (convert(tensor("linspace", v), computed) for v in (start, stop))
+    shape = broadcast_shape(tuple(first.shape), tuple(last.shape))
+    axis = canonical_axis(axis, len(shape) + 1)
+    first, last = first.broadcast_to(shape), last.broadcast_to(shape)
+    intervals = count - 1 if endpoint else count
+    if count > 1:
+        real = dtypes.TO_TORCH[dtypes.to_floating(dtypes.TO_NUMPY[computed])]
+        part = (torch.arange(intervals, device=first.device).to(real) / intervals).to(computed)
+        part = part.reshape([intervals if d == axis else 1 for d in range(len(shape) + 1)])
+        found = first.unsqueeze(axis) * (1 - part) + last.unsqueeze(axis) * part
+        if endpoint:
+            found = torch.cat([found, last.unsqueeze(axis)], axis)
+        step = (last - first) / intervals
+    elif count == 1:
+        found = first.unsqueeze(axis)
+        step = torch.full((), math.nan, dtype=computed, device=first.device) if endpoint else last - first
+    else:
+        found = torch.zeros((*shape[:axis], 0, *shape[axis:]), dtype=computed, device=first.device)
+        step = torch.full((), math.nan, dtype=computed, device=first.device)
+    if not (result.is_floating_point or result.is_complex):
+        found = torch.floor(found)
+    found = convert(found, result)
+    values = Array(found if device is None else found.to(torch_device(device)))
+    return (values, Array(step)) if retstep else values
+
+
+def logspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0,
+    dtype: DTypeLike = None, axis: int = 0,
+) -> Array:  # fmt: skip
+    """Return `num` numbers from base**start to base**stop whose logarithms are evenly spaced, along a new `axis`."""
+    count = _samples(num, "logspace")
+    check_arraylike("logspace", start, stop)
+    wanted = dtypes.canonicalize_dtype(dtypes.promote(dtypes.lattice_type(start), dtypes.lattice_type(stop))[0])
+    result = dtype_or(dtype, "logspace", dtypes.to_inexact(wanted))
+    computed = dtypes.to_inexact(dtypes.TO_NUMPY[result])
+    exponents = linspace(start, stop, count, endpoint, dtype=computed, axis=axis)
+    return Array(convert(power(base, exponents)._tensor, result))  # pyright: ignore
+
+
+def geomspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike = None, axis: int = 0
+) -> Array:
+    """Return `num` numbers from `start` to `stop` in geometric progression, along a new `axis`."""
+    count = _samples(num, "geomspace")
+    check_arraylike("geomspace", start, stop)
+    wanted = dtypes.canonicalize_dtype(dtypes.promote(dtypes.lattice_type(start), dtypes.lattice_type(stop))[0])
+    result = dtype_or(dtype, "geomspace", dtypes.to_inexact(wanted))
+    computed = dtypes.TO_TORCH[dtypes.to_inexact(dtypes.TO_NUMPY[result])]
+    first, last = (Array(convert(tensor("geomspace", v), computed)) for v in (start, stop))
+    direction = sign(first)._tensor
+    low, high = (log10(Array(v._tensor / direction)) for v in (first, last))
+    found = direction * logspace(low, high, count, endpoint, dtype=dtypes.TO_NUMPY[computed])._tensor
+    return Array(convert(found.movedim(0, canonical_axis(axis, found.dim())), result))
+
+
+# ------------------------------------------------------------------------------------------------------------ grids
+
+
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Return the coordinates of the points of a grid with these axes: one array per argument.
+
+    With `indexing` "xy" the first two dimensions are swapped; with `sparse` each array varies along its axis only.
+    """
+    check_arraylike("meshgrid", *xi)
+    if not copy:
+        raise ValueError("jax.numpy.meshgrid only supports copy=True")
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"Valid values for indexing are 'xy' and 'ij', got {indexing}")
+    found = [tensor("meshgrid", x) for x in xi]
+    if any(t.dim() != 1 for t in found):
+        raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got shapes {[tuple(t.shape) for t in found]}")
+    found = [t.reshape(-1) for t in found]
+    order = list(range(len(found)))
+    if indexing == "xy" and len(found) >= 2:
+        order[:2] = [1, 0]
+    out = []
+    sizes = [found[i].shape[0] for i in np.argsort(order)]
+    for place, t, x in zip(order, found, xi, strict=True):
+        t = t.reshape([t.shape[0] if d == place else 1 for d in range(len(found))])
+        out.append(Array(t if sparse else t.broadcast_to(sizes), getattr(x, "weak_type", False)))
+    return out
+
+
+def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Array | tuple[Array, ...]:
+    """Return the index of each element of an array of these sizes: one row per axis, or with `sparse` a tuple."""
+    target = int_dtype() if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "indices"))
+    sizes = canonical_shape(tuple(dimensions))
+    rows = [iota(n, target).reshape([n if i == d else 1 for i in range(len(sizes))]) for d, n in enumerate(sizes)]
+    if sparse:
+        return tuple(map(Array, rows))
+    if not rows:
+        return Array(torch.zeros((0,), dtype=target, device=torch_device(None)))
+    return Array(torch.stack([r.broadcast_to(sizes) for r in rows]))
+
+
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
+    """Return 1-d arrays as an index of the grid that they span; boolean ones stand for the indices of their Trues."""
+    check_arraylike("ix_", *args)
+    out = []
+    for i, x in enumerate(args):
+        array = as_array(x)
+        if array.ndim != 1:
+            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {array.shape}")
+        if array._tensor.dtype is torch.bool:
+            raise NotImplementedError(
+                "Boolean arguments to jax.numpy.ix_ are not implemented; give jnp.where(mask)[0]."
+            )
+        t = array._tensor if array.size else array._tensor.to(int_dtype())
+        out.append(Array(t.reshape([-1 if d == i else 1 for d in range(len(args))]), array._weak))
+    return tuple(out)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """Return the indices of the main diagonal of an array with `ndim` dimensions of size `n`."""
+    n, rank = (
+        static_int(n, "'n' argument of jnp.diag_indices()"),
+        static_int(ndim, "'ndim' argument of jnp.diag_indices()"),
+    )
+    if n < 0:
+        raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
+    if rank < 0:
+        raise ValueError(f"ndim argument to diag_indices must be nonnegative, got {rank}")
+    return (Array(iota(n, int_dtype())),) * rank
+
+
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """Return the indices of the main diagonal of `arr`, whose dimensions must be equal and at least two."""
+    sizes = tensor("diag_indices_from", arr).shape
+    if len(sizes) < 2:
+        raise ValueError("input array must be at least 2-d")
+    if len(set(sizes)) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    return diag_indices(sizes[0], len(sizes))
+
+
+def _triangle_indices(n: int, m: int | None, keep: Any) -> tuple[Array, Array]:
+    n, m = static_int(n, "n"), static_int(n if m is None else m, "m")
+    with_values = np.nonzero(keep(np.ones((n, m), dtype=bool)))
+    dtype = dtypes.TO_NUMPY[int_dtype()]
+    first, second = (as_array(v.astype(dtype)) for v in with_values)
+    return first, second
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Return the indices of the elements on and below the k-th diagonal of an n by m matrix."""
+    return _triangle_indices(n, m, lambda ones: np.tril(ones, static_int(k, "k")))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Return the indices of the elements on and above the k-th diagonal of an n by m matrix."""
+    return _triangle_indices(n, m, lambda ones: np.triu(ones, static_int(k, "k")))
+
+
+def _matrix_shape(arr: Any) -> tuple[int, int]:
+    sizes = np.shape(arr) if not hasattr(arr, "shape") else tuple(arr.shape)
+    if len(sizes) != 2:
+        raise ValueError("Only 2-D inputs are accepted")
+    return sizes[0], sizes[1]
+
+
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Return the indices of the elements on and below the k-th diagonal of the matrix `arr`."""
+    rows, columns = _matrix_shape(arr)
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Return the indices of the elements on and above the k-th diagonal of the matrix `arr`."""
+    rows, columns = _matrix_shape(arr)
+    return triu_indices(rows, k, columns)
+
+
+def mask_indices(n: int, mask_func: Any, k: int = 0, *, size: int | None = None) -> tuple[Array, Array]:
+    """Return the indices where `mask_func(ones((n, n)), k)` is nonzero; `size` as in `nonzero`."""
+    from .creation import ones
+    from .searching import nonzero
+
+    rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
+    return rows, columns
+
+
+class _Grid:
+    """Base of `mgrid` and `ogrid`: slices in brackets give a grid; an imaginary step is a number of points."""
+
+    sparse = False
+
+    def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
+        if isinstance(key, slice):
+            return _grid_axis(key)
+        axes = [_grid_axis(k) for k in key]
+        common = dtypes.TO_TORCH[dtypes.canonicalize_dtype(dtypes.promote(*map(dtypes.lattice_type, axes))[0])]
+        rows = meshgrid(*(Array(convert(a._tensor, common)) for a in axes), indexing="ij", sparse=self.sparse)
+        return rows if self.sparse else Array(torch.stack([r._tensor for r in rows]))
+
+
+def _grid_axis(key: slice) -> Array:
+    start = 0 if key.start is None else key.start
+    if isinstance(key.step, complex):
+        return linspace(start, key.stop, int(abs(key.step)))  # pyright: ignore
+    return arange(start, key.stop, key.step)
+
+
+class _MGrid(_Grid):
+    """Dense grids: one array of shape (axes, sizes...)."""
+
+
+class _OGrid(_Grid):
+    """Open grids: a list of arrays that broadcast against each other."""
+
+    sparse = True
+
+
+class _AxisConcatenator:
+    """Base of `r_` and `c_`: what stands in brackets (arrays, numbers, slices) is concatenated."""
+
+    axis = 0
+    ndmin = 1
+    trans1d = -1
+
+    def __getitem__(self, key: Any) -> Array:
+        from .joining import concatenate
+
+        parts = list(key) if isinstance(key, tuple) else [key]
+        axis, ndmin, trans1d = self.axis, self.ndmin, self.trans1d
+        if isinstance(parts[0], str):
+            directive = parts.pop(0)
+            if directive in ("r", "c"):
+                raise NotImplementedError("matrix output, by the directive 'r' or 'c', is not supported.")
+            values = [int(v) for v in directive.split(",")]
+            axis, ndmin, trans1d = (*values, *(axis, ndmin, trans1d)[len(values) :])[:3]
+        return concatenate([_arranged(p, ndmin, trans1d) for p in parts], axis=axis)
+
+
+def _arranged(part: Any, ndmin: int, trans1d: int) -> Array:
+    from .creation import asarray
+
+    found = _grid_axis(part) if isinstance(part, slice) else asarray(part)
+    missing = ndmin - found.ndim
+    if missing <= 0:
+        return found
+    if not found.ndim:
+        return Array(found._tensor.reshape((1,) * ndmin), found._weak)
+    # The given dimensions begin at position trans1d of the result's.
+    start = trans1d if trans1d >= 0 else missing + trans1d + 1
+    sizes = (1,) * start + found.shape + (1,) * (missing - start)
+    return Array(found._tensor.reshape(sizes), found._weak)
+
+
+class RClass(_AxisConcatenator):
+    """The class of `jnp.r_`: concatenation along the first axis."""
+
+
+class CClass(_AxisConcatenator):
+    """The class of `jnp.c_`: vectors become columns, concatenated along the last axis."""
+
+    axis = -1
+    ndmin = 2
+    trans1d = 0
+
+
+class IndexExpression:
+    """The class of `jnp.s_` and `jnp.index_exp`: what stands in brackets is returned as an index."""
+
+    def __init__(self, maketuple: bool) -> None:
+        self.maketuple = maketuple
+
+    def __getitem__(self, item: Any) -> Any:
+        return (item,) if self.maketuple and not isinstance(item, tuple) else item
+
+
+mgrid = _MGrid()
+ogrid = _OGrid()
+r_ = RClass()
+c_ = CClass()
+s_ = IndexExpression(maketuple=False)
+index_exp = IndexExpression(maketuple=True)

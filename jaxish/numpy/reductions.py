@@ -1,0 +1,430 @@
+"""Sums, products, extrema and the like along axes. Results are never weakly typed."""
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import dtypes, unsigned
+from .._core.array import Array, check_arraylike
+from .._core.dimensions import canonical_axes, canonical_axis, static_int
+from .._core.promotion import convert, promote_inexact, tensor
+from .arguments import ArrayLike, Axis, DTypeLike, float_dtype, int_dtype, no_out
+
+_Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
+
+
+def static_axis(axis: Any) -> Any:
+    """Return None, an int or a tuple of ints; raise where an axis is no concrete integer."""
+    if axis is None or type(axis) is int:
+        return axis
+    if isinstance(axis, tuple | list | np.ndarray) and getattr(axis, "ndim", 1):
+        return tuple(static_int(a, "The axis argument") for a in axis)
+    if isinstance(axis, float):
+        raise TypeError(f"The axis argument must be an integer or a sequence of integers; got {axis!r}.")
+    return static_int(axis, "The axis argument")
+
+
+def mask_of(function: str, where: Any) -> Tensor | None:
+    """Return the `where` argument as a boolean tensor. Raises `ValueError` for other dtypes."""
+    if where is None:
+        return None
+    mask = tensor(function, where)
+    if mask.dtype is not torch.bool:
+        raise ValueError(
+            f"jnp.{function}: where must be None or a boolean array; got where.dtype={dtypes.TO_NUMPY[mask.dtype]}."
+        )
+    return mask
+
+
+def masked(a: Tensor, mask: Tensor | None, other: Any) -> Tensor:
+    """Return `a` with `other` where the mask, if any, is False."""
+    if mask is None:
+        return a
+    filler = torch.full((), other, dtype=a.dtype, device=a.device)
+    return torch.where(mask, a, filler)
+
+
+def initial_value(value: Any, dtype: torch.dtype) -> Tensor:
+    """Return an `initial` argument as a scalar tensor. Raises `ValueError` for other shapes."""
+    found = tensor("initial", value)
+    if found.dim():
+        raise ValueError(f"initial value must be a scalar. Got array of shape {tuple(found.shape)}")
+    return convert(found, dtype)
+
+
+def kept_axes(t: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return a reduced tensor with its axes put back in size one, if wanted."""
+    if keepdims:
+        for axis in sorted(axes):
+            t = t.unsqueeze(axis)
+    return t
+
+
+# -------------------------------------------------------------------------------------- reductions of plain tensors
+
+
+def sum_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
+    """Return the sum along `axes` in the dtype of `a`."""
+    return unsigned.sum(a, axes, keepdims)
+
+
+def prod_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
+    """Return the product along `axes` in the dtype of `a`."""
+    for axis in sorted(axes, reverse=True):
+        a = unsigned.prod(a, axis, keepdims)
+    return a
+
+
+def max_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
+    """Return the maximum along `axes`; its derivative is shared evenly by equal maxima."""
+    if axes and a.is_complex():
+        return _complex_extremum(torch.amax, -math.inf, a, axes, keepdims)
+    return unsigned.amax(a, axes, keepdims)
+
+
+def min_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
+    """Return the minimum along `axes`; its derivative is shared evenly by equal minima."""
+    if axes and a.is_complex():
+        return _complex_extremum(torch.amin, math.inf, a, axes, keepdims)
+    return unsigned.amin(a, axes, keepdims)
+
+
+def _complex_extremum(
+    extremum: Callable[..., Tensor], worst: float, a: Tensor, axes: tuple[int, ...], keepdims: bool
+) -> Tensor:
+    real = extremum(a.real, axes, True)
+    imaginary = extremum(torch.where(a.real == real, a.imag, worst), axes, True)
+    imaginary = torch.where(torch.isnan(real), 0.0, imaginary)
+    found = torch.complex(real, imaginary)
+    return found if keepdims else found.squeeze(axes)
+
+
+def _nothing_left(a: Tensor, axes: tuple[int, ...]) -> bool:
+    return builtins.any(a.shape[d] == 0 for d in axes)
+
+
+def _extremum(
+    function: str, reduce: _Reducer, combine: Callable[..., Tensor], worst: float,
+    a: Any, axis: Any, keepdims: bool, initial: Any, where: Any,
+) -> Array:  # fmt: skip
+    t = tensor(function, a)
+    mask = mask_of(function, where)
+    if initial is None and mask is not None:
+        raise ValueError(
+            f"reduction operation {function} does not have an identity, so to use a where mask one has to specify "
+            "'initial'"
+        )
+    axes = canonical_axes(static_axis(axis), t.dim())
+    empty = _nothing_left(t, axes)
+    if empty and initial is None:
+        raise ValueError(f"zero-size array to reduction operation {function} which has no identity")
+    if initial is None:
+        return Array(reduce(t, axes, keepdims))
+    start = initial_value(initial, t.dtype)
+    if mask is not None:
+        t = torch.where(mask, t, _extreme_value(t, worst))
+    if empty:
+        sizes = [n if i not in axes else 1 for i, n in enumerate(t.shape) if keepdims or i not in axes]
+        return Array(start.expand(sizes))
+    return Array(combine(start, reduce(t, axes, keepdims)))
+
+
+def _extreme_value(t: Tensor, worst: float) -> Tensor:
+    dtype = t.dtype
+    value: Any = worst
+    if dtype is torch.bool:
+        value = worst > 0
+    elif not (dtype.is_floating_point or dtype.is_complex):
+        info = torch.iinfo(dtype)
+        value = info.max if worst > 0 else info.min
+    return torch.full((), value, dtype=dtype, device=t.device)
+
+
+def _combine_max(a: Tensor, b: Tensor) -> Tensor:
+    return max_tensor(torch.stack(torch.broadcast_tensors(a, b)), (0,)) if a.is_complex() else unsigned.maximum(a, b)
+
+
+def _combine_min(a: Tensor, b: Tensor) -> Tensor:
+    return min_tensor(torch.stack(torch.broadcast_tensors(a, b)), (0,)) if a.is_complex() else unsigned.minimum(a, b)
+
+
+def promoted_integer(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which sums and products of `dtype` are made: small integers become the default ones."""
+    if dtype is torch.bool:
+        return int_dtype()
+    if dtype.is_floating_point or dtype.is_complex:
+        return dtype
+    default = int_dtype() if dtype.is_signed else dtypes.TO_TORCH[dtypes.canonicalize_dtype(np.uint64)]
+    return default if dtype.itemsize < default.itemsize else dtype
+
+
+def _additive(
+    function: str, reduce: _Reducer, combine: Callable[..., Tensor], identity: int, a: Any, axis: Any, dtype: DTypeLike,
+    keepdims: bool, initial: Any, where: Any, promote_integers: bool,
+) -> Array:  # fmt: skip
+    t = tensor(function, a)
+    mask = mask_of(function, where)
+    axes = canonical_axes(static_axis(axis), t.dim())
+    if dtype is not None:
+        result = dtypes.to_torch(dtypes.requested_dtype(dtype, function))
+    elif promote_integers:
+        result = promoted_integer(t.dtype)
+    else:
+        result = int_dtype() if t.dtype is torch.bool else t.dtype
+    narrow = dtype is None and result.itemsize == 2 and result.is_floating_point
+    t = convert(t, torch.float32 if narrow else result)
+    t = reduce(masked(t, mask, identity), axes, keepdims)
+    if initial is not None:
+        t = combine(initial_value(initial, t.dtype), t)
+    return Array(convert(t, result))
+
+
+def sum(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
+    """Return the sum of the elements along `axis` (None: of all).
+
+    Small integers are summed as default integers unless `promote_integers` is False. `initial` is added; elements
+    where `where` is False are left out.
+    """
+    if type(a) is Array and dtype is None and initial is None and where is None and out is None:
+        source = a._tensor.dtype
+        if source is torch.float32 and (axis is None or type(axis) is int):
+            return Array(_float_sum(a, axis, keepdims))
+    no_out("sum", out)
+    return _additive(
+        "sum", sum_tensor, unsigned.add, 0, a, axis, dtype, keepdims, initial, where,
+        promote_integers,
+    )  # fmt: skip
+
+
+def _float_sum(a: Array, axis: int | None, keepdims: bool) -> Tensor:
+    t = tensor("sum", a)
+    if axis is None:
+        return torch.sum(t, tuple(range(t.dim())), True) if keepdims else torch.sum(t)
+    axis = canonical_axis(axis, t.dim())
+    return torch.sum(t, axis, keepdims)
+
+
+def prod(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
+    """Return the product of the elements along `axis` (None: of all); dtypes and options as in `sum`."""
+    no_out("prod", out)
+    return _additive("prod", prod_tensor, unsigned.mul, 1, a, axis, dtype, keepdims, initial, where, promote_integers)
+
+
+def max(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Return the largest element along `axis` (None: of all), NaN where there is one.
+
+    Raises `ValueError` for no elements without `initial`, and for `where` without `initial`.
+    """
+    no_out("max", out)
+    return _extremum("max", max_tensor, _combine_max, -math.inf, a, axis, keepdims, initial, where)
+
+
+def min(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Return the smallest element along `axis` (None: of all), NaN where there is one.
+
+    Raises `ValueError` for no elements without `initial`, and for `where` without `initial`.
+    """
+    no_out("min", out)
+    return _extremum("min", min_tensor, _combine_min, math.inf, a, axis, keepdims, initial, where)
+
+
+def amax(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Return the largest element along `axis`; see `max`."""
+    return max(a, axis, out, keepdims, initial, where)
+
+
+def amin(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Return the smallest element along `axis`; see `min`."""
+    return min(a, axis, out, keepdims, initial, where)
+
+
+def truth_of(function: str, a: Any) -> Tensor:
+    """Return where `a` is nonzero; of complex numbers the real part counts."""
+    t = tensor(function, a)
+    return convert(t.real if t.is_complex() else t, torch.bool)
+
+
+def all(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
+    """Tell whether all elements along `axis` (None: all elements) are nonzero."""
+    no_out("all", out)
+    t = truth_of("all", a)
+    axes = canonical_axes(static_axis(axis), t.dim())
+    t = masked(t, mask_of("all", where), True)
+    return Array(torch.all(t, axes, keepdims) if axes else t)
+
+
+def any(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
+    """Tell whether any element along `axis` (None: any element) is nonzero."""
+    no_out("any", out)
+    t = truth_of("any", a)
+    axes = canonical_axes(static_axis(axis), t.dim())
+    t = masked(t, mask_of("any", where), False)
+    return Array(torch.any(t, axes, keepdims) if axes else t)
+
+
+def _axes_count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    return math.prod(shape[d] for d in axes)
+
+
+def _mean_tensor(t: Tensor, axes: tuple[int, ...], keepdims: bool, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        if not (t.is_floating_point() or t.is_complex()):
+            count = _axes_count(tuple(t.shape), axes)
+            return torch.div(sum_tensor(t, axes, keepdims), count, rounding_mode="trunc")
+        return torch.mean(t, axes, keepdims) if axes else t
+    count = sum_tensor(mask.broadcast_to(t.shape).to(t.dtype), axes, keepdims)
+    return sum_tensor(masked(t, mask, 0), axes, keepdims) / count
+
+
+def _upcast(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype.itemsize == 2 and dtype.is_floating_point else dtype
+
+
+def _inexact(dtype: torch.dtype) -> torch.dtype:
+    return dtype if dtype.is_floating_point or dtype.is_complex else float_dtype()
+
+
+def mean(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False, *,
+    where: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Return the mean of the elements along `axis` (None: of all); half precision is computed in float32."""
+    no_out("mean", out)
+    t = tensor("mean", a)
+    mask = mask_of("mean", where)
+    axes = canonical_axes(static_axis(axis), t.dim())
+    if dtype is None:
+        result = _inexact(t.dtype)
+        computed = _upcast(result)
+    else:
+        result = computed = dtypes.to_torch(dtypes.requested_dtype(dtype, "mean"))
+    return Array(convert(_mean_tensor(convert(t, computed), axes, keepdims, mask), result))
+
+
+def average(
+    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
+) -> Array | tuple[Array, Array]:
+    """Return the mean along `axis` weighted by `weights` (of a's shape, or of its sizes along `axis`).
+
+    With `returned`, return the sum of the weights too. Raises `ValueError` for shapes that do not fit.
+    """
+    axis = static_axis(axis)
+    if weights is None:
+        (t,), _ = promote_inexact("average", a)
+        axes = canonical_axes(axis, t.dim())
+        found = mean(Array(t), axis, keepdims=keepdims)
+        total = torch.full((), _axes_count(tuple(t.shape), axes), dtype=found._tensor.dtype, device=t.device)
+    else:
+        check_arraylike("average", a, weights)
+        (t, w), _ = promote_inexact("average", a, weights)
+        axes = canonical_axes(axis, t.dim())
+        if t.shape != w.shape:
+            if axis is None:
+                raise ValueError("Axis must be specified when shapes of a and weights differ.")
+            if tuple(w.shape) != tuple(t.shape[d] for d in axes):
+                raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+            order = [int(i) for i in np.argsort(axes)]
+            w = w.permute(order).reshape([n if i in axes else 1 for i, n in enumerate(t.shape)])
+        # Half precision is summed in float32, one product at a time.
+        total = sum_tensor(w, axes, keepdims)
+        found = Array(sum_tensor(t * w, axes, keepdims) / total)
+    if not returned:
+        return found
+    return found, Array(total.broadcast_to(found.shape))
+
+
+def var(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None,
+) -> Array:  # fmt: skip
+    """Return the variance along `axis` (None: of all): squared deviations over the count less `ddof`.
+
+    `correction` is another name of `ddof`. A known `mean` (with its axes kept) may be given. NaN where the count is not above `ddof`.
+    """
+    no_out("var", out)
+    if correction is None:
+        correction = ddof
+    elif not isinstance(ddof, int) or ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    t = tensor("var", a)
+    mask = mask_of("var", where)
+    axes = canonical_axes(static_axis(axis), t.dim())
+    if dtype is None:
+        computed = _upcast(_inexact(t.dtype))
+        result = t.dtype.to_real() if t.is_complex() else _inexact(t.dtype)
+    else:
+        result = dtypes.to_torch(dtypes.requested_dtype(dtype, "var"))
+        if t.is_complex() and not result.is_complex:
+            raise ValueError(
+                f"jax.numpy.var does not support the real dtype {dtypes.TO_NUMPY[result]} for complex values. "
+                "Take the variance of the real and imaginary parts."
+            )
+        computed = _upcast(result)
+    t = convert(t, computed)
+    center = _mean_tensor(t, axes, True, mask) if mean is None else convert(tensor("var", mean), computed)
+    deviation = t - center
+    squares = (deviation * deviation.conj()).real if t.is_complex() else torch.square(deviation)
+    real_dtype = squares.dtype
+    if mask is None:
+        count: Any = _axes_count(tuple(t.shape), axes) - correction
+        spread = sum_tensor(squares, axes, keepdims)
+        found = spread / count if not isinstance(count, Array) and count > 0 else spread * math.nan
+    else:
+        count = sum_tensor(mask.broadcast_to(t.shape).to(real_dtype), axes, keepdims) - correction
+        spread = sum_tensor(masked(squares, mask, 0), axes, keepdims)
+        found = torch.where(count > 0, spread / count, math.nan)
+    return Array(convert(found, result))
+
+
+def std(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None,
+) -> Array:  # fmt: skip
+    """Return the standard deviation along `axis`: the square root of `var` with the same arguments."""
+    no_out("std", out)
+    return Array(
+        torch.sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)._tensor)
+    )
+
+
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    """Return the largest less the smallest element along `axis` (None: of all)."""
+    no_out("ptp", out)
+    check_arraylike("ptp", a)
+    largest, smallest = max(a, axis, None, keepdims)._tensor, min(a, axis, None, keepdims)._tensor
+    if largest.dtype is torch.bool:
+        raise TypeError("ptp does not accept dtype bool.")
+    return Array(unsigned.sub(largest, smallest))
+
+
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Return how many elements along `axis` (None: of all) are nonzero."""
+    t = tensor("count_nonzero", a)
+    return sum(Array(convert(t, torch.bool)), axis, keepdims=keepdims)

@@ -1,0 +1,122 @@
+"""custom_jvp and custom_vjp against JAX, alone and under every mix of the transformations."""
+
+import numpy as np
+import pytest
+from oracle import agree
+
+XS = np.array([1.0, 2.0, 3.0], np.float32)
+
+
+def with_jvp(jax):
+    jnp = jax.numpy
+
+    @jax.custom_jvp
+    def f(x, y):
+        return jnp.sin(x) * y
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x, y), (dx, dy) = primals, tangents
+        return f(x, y), 3.0 * y * jnp.cos(x) * dx + jnp.sin(x) * dy
+
+    return f
+
+
+def with_vjp(jax):
+    jnp = jax.numpy
+
+    @jax.custom_vjp
+    def f(x, y):
+        return jnp.sin(x) * y
+
+    f.defvjp(
+        lambda x, y: (jnp.sin(x) * y, (jnp.cos(x), jnp.sin(x), y)), lambda r, g: (5.0 * r[0] * g * r[2], r[1] * g)
+    )
+    return f
+
+
+TRANSFORMS = {
+    "call": lambda j, f: f(2.0, 3.0),
+    "keywords": lambda j, f: f(y=2.0, x=3.0),
+    "grad": lambda j, f: j.grad(f)(2.0, 3.0),
+    "grad in y": lambda j, f: j.grad(f, 1)(2.0, 3.0),
+    "grad of grad": lambda j, f: j.grad(j.grad(f))(2.0, 3.0),
+    "third derivative": lambda j, f: j.grad(j.grad(j.grad(f)), 1)(2.0, 3.0),
+    "vmap of grad": lambda j, f: j.vmap(j.grad(f), (0, None))(XS, 2.0),
+    "grad of vmap over x": lambda j, f: j.grad(lambda w: j.vmap(f, (None, 0))(w, XS).sum())(2.0),
+    "grad of vmap over y": lambda j, f: j.grad(lambda w: j.vmap(f, (0, None))(XS, w).sum())(2.0),
+    "jit of grad": lambda j, f: j.jit(j.grad(f))(2.0, 3.0),
+    "jit of vmap of grad of grad": lambda j, f: j.jit(j.vmap(j.grad(j.grad(f)), (0, None)))(XS, 2.0),
+    "jacfwd of grad": lambda j, f: j.jacfwd(j.grad(f))(2.0, 3.0),
+    "jacrev of grad": lambda j, f: j.jacrev(j.grad(f))(2.0, 3.0),
+    "vmap of vmap": lambda j, f: j.vmap(j.vmap(f, (0, None)), (None, 0))(XS, XS),
+    "grad of vmap of vmap": lambda j, f: j.grad(lambda w: j.vmap(j.vmap(f, (0, None)), (None, 0))(XS, w * XS).sum())(2.0),
+    "in scan": lambda j, f: j.jit(j.grad(lambda x: j.lax.scan(lambda c, y: (f(c, y), c), x, XS)[0]))(np.float32(0.5)),
+    "in checkpoint": lambda j, f: j.grad(j.checkpoint(lambda x: f(f(x, 2.0), 3.0)))(np.float32(0.5)),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f), lambda j, f: j.jit(j.jit(f))], ids=["plain", "jit", "jit jit"])
+@pytest.mark.parametrize("rule", [with_jvp, with_vjp])
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS.keys())
+def test_under_transformations_like_jax(transform, rule, wrap):
+    agree(lambda j: transform(j, wrap(j, rule(j))), weak=False)
+
+
+def defined(jax, kind, **options):
+    return lambda fun, *rules: (lambda f: (getattr(f, f"def{kind[-3:]}")(*rules), f)[1])(getattr(jax, kind)(fun, **options))
+
+
+OTHERS = {
+    "jvp": lambda j: j.jvp(with_jvp(j), (1.0, 2.0), (3.0, 4.0)),
+    "nondiff argnums of jvp": lambda j: j.grad(
+        defined(j, "custom_jvp", nondiff_argnums=(0,))(lambda n, x: x**n, lambda n, p, t: (p[0] ** n, 10.0 * n * t[0])), 1
+    )(3, 2.0),
+    "nondiff argnums of vjp": lambda j: j.grad(
+        defined(j, "custom_vjp", nondiff_argnums=(0,))(
+            lambda f, x: f(x), lambda f, x: (f(x), x), lambda f, r, g: (g * f(r) * 7.0,)
+        ),
+        1,
+    )(lambda x: x * 2, 3.0),
+    "pytrees": lambda j: j.grad(
+        defined(j, "custom_vjp")(
+            lambda p, x: {"y": p["w"] * x}, lambda p, x: ({"y": p["w"] * x}, (p, x)),
+            lambda r, g: ({"w": 2.0 * g["y"] * r[1]}, None),
+        )
+        and (lambda p: defined(j, "custom_vjp")(
+            lambda p, x: {"y": p["w"] * x}, lambda p, x: ({"y": p["w"] * x}, (p, x)),
+            lambda r, g: ({"w": 2.0 * g["y"] * r[1]}, None),
+        )(p, 3.0)["y"])
+    )({"w": 2.0}),
+    "defjvps": lambda j: j.grad(
+        (lambda f: (f.defjvps(lambda t, out, x, y: 2.0 * t * y, None), f)[1])(j.custom_jvp(lambda x, y: x * y)), (0, 1)
+    )(2.0, 3.0),
+    "integer argument": lambda j: j.grad(
+        defined(j, "custom_vjp")(lambda x, n: x * n, lambda x, n: (x * n, n), lambda n, g: (g * n, None))
+    )(2.0, 3),
+    "complex": lambda j: j.grad(
+        defined(j, "custom_vjp")(lambda z: z * z, lambda z: (z * z, z), lambda z, g: (g * 2 * z,)), holomorphic=True
+    )(np.complex64(1 + 2j)),
+    "custom_gradient": lambda j: j.grad(j.custom_gradient(lambda x: (x * x, lambda g: (g * 100.0,))))(2.0),
+    "python numbers in nondiff": lambda j: j.jit(
+        defined(j, "custom_jvp", nondiff_argnums=(1,))(lambda x, n: x * n, lambda n, p, t: (p[0] * n, t[0] * n)),
+        static_argnums=1,
+    )(2.0, 3),
+}
+ERRORS = {
+    "no jvp rule": lambda j: j.custom_jvp(lambda x: x)(1.0),
+    "no vjp rule": lambda j: j.grad(j.custom_vjp(lambda x: x))(1.0),
+    "jvp of custom_vjp": lambda j: j.jvp(with_vjp(j), (1.0, 2.0), (1.0, 2.0)),
+    "jvp rule shape": lambda j: j.jvp(defined(j, "custom_jvp")(lambda x: x, lambda p, t: (p[0], XS)), (1.0,), (1.0,)),
+    "jvp rule pair": lambda j: j.jvp(defined(j, "custom_jvp")(lambda x: x, lambda p, t: p[0]), (1.0,), (1.0,)),
+    "jvp rule tree": lambda j: j.jvp(defined(j, "custom_jvp")(lambda x: x, lambda p, t: (p[0], (t[0],))), (1.0,), (1.0,)),
+    "bwd length": lambda j: j.grad(defined(j, "custom_vjp")(lambda x, y: x, lambda x, y: (x, y), lambda r, g: (g,)))(1.0, 2.0),
+    "bwd no tuple": lambda j: j.grad(defined(j, "custom_vjp")(lambda x: x, lambda x: (x, x), lambda r, g: g))(1.0),
+    "bwd shape": lambda j: j.grad(defined(j, "custom_vjp")(lambda x: x, lambda x: (x, x), lambda r, g: (XS,)))(1.0),
+    "fwd pair": lambda j: j.grad(defined(j, "custom_vjp")(lambda x: x, lambda x: x, lambda r, g: (g,)))(1.0),
+}
+
+
+@pytest.mark.parametrize("program", [*OTHERS.values(), *ERRORS.values()], ids=[*OTHERS, *ERRORS])
+def test_like_jax(program):
+    agree(program, weak=False)

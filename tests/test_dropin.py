@@ -1,0 +1,78 @@
+"""`import jax` served by jaxish, in processes of their own."""
+
+import subprocess
+import sys
+import textwrap
+
+
+def run(code, *args, cwd):
+    (cwd / "program.py").write_text(textwrap.dedent(code))
+    return subprocess.run([sys.executable, *args], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+PROGRAM = """
+    import sys
+    import jax
+    import jax.numpy as jnp
+    import jax.tree_util as jtu
+    from jax import lax, random
+    from jax.nn import relu
+    import jaxlib
+    assert sys.argv[1:] == ["a", "--b"], sys.argv
+    assert __name__ == "__main__"
+    assert jnp is jax.numpy and sys.modules["jax.numpy"] is sys.modules["jaxish.numpy"]
+    assert jax.__version__.startswith("0.10.2") and jaxlib.__version__ == "0.10.2"
+    assert jax.__version_info__ >= (0, 4, 20)
+    print(jax.jit(lambda x: relu(x) + 1)(jnp.arange(3.0)))
+"""
+
+
+def test_a_file_runs_unchanged(tmp_path):
+    result = run(PROGRAM, "-m", "jaxish", "run", "program.py", "a", "--b", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (0, "[1. 2. 3.]\n"), result.stderr
+
+
+def test_a_module_runs_unchanged(tmp_path):
+    result = run(PROGRAM, "-m", "jaxish", "run", "-m", "program", "a", "--b", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (0, "[1. 2. 3.]\n"), result.stderr
+
+
+def test_a_module_that_is_not_there_is_named(tmp_path):
+    code = "import jax.no_such_module"
+    result = run(code, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
+    assert "ModuleNotFoundError: No module named 'jax.no_such_module'" in result.stderr
+
+
+def test_a_missing_file_is_named(tmp_path):
+    result = run("", "-m", "jaxish", "run", "nowhere.py", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "nowhere.py" in result.stderr
+
+
+def test_it_says_so_when_real_jax_came_first(tmp_path):
+    code = """
+        import jax
+        import jaxish.dropin
+        try:
+            jaxish.dropin.install()
+        except RuntimeError as error:
+            print(error)
+    """
+    result = run(code, "program.py", cwd=tmp_path)
+    assert "real JAX 0.10.2 is imported already" in result.stdout, result.stderr
+
+
+def test_info_tells_what_it_would_run_on(tmp_path):
+    result = run("", "-m", "jaxish", "info", cwd=tmp_path)
+    for word in ("jaxish:", "torch:", "devices:", "C++ compiler:", "kernel cache:", "inductor"):
+        assert word in result.stdout, result.stderr
+
+
+def test_importing_jaxish_does_not_load_the_compilers(tmp_path):
+    code = """
+        import sys
+        import jaxish
+        print([m for m in ("torch._inductor", "torch._dynamo", "torch.distributed.tensor", "torch_xla", "sympy") if m in sys.modules])
+    """
+    result = run(code, "program.py", cwd=tmp_path)
+    assert result.stdout == "[]\n", result.stderr

@@ -1,0 +1,167 @@
+"""Pytrees against JAX: flattening, printing, comparison, registration, key paths."""
+
+import collections
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import jaxish
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+TREES = [
+    1,
+    None,
+    (),
+    (1,),
+    [1, (2, None)],
+    {"b": 1, "a": (2, None)},
+    Point(1, [2]),
+    collections.OrderedDict(z=1, a=2),
+    collections.defaultdict(list, {"z": 1, "a": 2}),
+    {"n": {1: 2, 0: (3,)}},
+]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=repr)
+def test_flattening_and_printing_like_jax(tree):
+    wanted_leaves, wanted = jax.tree.flatten(tree)
+    leaves, treedef = jaxish.tree.flatten(tree)
+    assert leaves == wanted_leaves
+    assert str(treedef) == str(wanted)
+    assert (treedef.num_leaves, treedef.num_nodes) == (wanted.num_leaves, wanted.num_nodes)
+    assert treedef.node_data() == wanted.node_data()
+    assert treedef.unflatten(leaves) == tree
+    assert list(map(str, treedef.children())) == list(map(str, wanted.children()))
+
+
+@pytest.mark.parametrize("tree", TREES, ids=repr)
+def test_key_paths_like_jax(tree):
+    wanted = [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(tree)]
+    assert [jaxish.tree_util.keystr(path) for path, _ in jaxish.tree.leaves_with_path(tree)] == wanted
+    simple = [jax.tree_util.keystr(p, simple=True, separator="/") for p, _ in jax.tree.leaves_with_path(tree)]
+    found = [jaxish.tree_util.keystr(p, simple=True, separator="/") for p, _ in jaxish.tree.leaves_with_path(tree)]
+    assert found == simple
+
+
+PROGRAMS = {
+    "map of two": lambda j: j.tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)}),
+    "map over a prefix": lambda j: j.tree.map(lambda x, y: (x, y), (1, 2), ([3, 4], {"c": 5})),
+    "map with is_leaf": lambda j: j.tree.map(len, [(1, 2), (3,)], is_leaf=lambda x: isinstance(x, tuple)),
+    "reduce": lambda j: j.tree.reduce(lambda a, b: a + b, [1, (2, 3)], 10),
+    "all": lambda j: j.tree.all([True, (False,)]),
+    "transpose": lambda j: j.tree.transpose(j.tree.structure([0, 0]), j.tree.structure({"a": 0}), [{"a": 1}, {"a": 2}]),
+    "broadcast": lambda j: j.tree.broadcast((1, 2), ([3, 4], 5)),
+    "structures compare": lambda j: j.tree.structure((1, 2)) == j.tree.structure((3, 4)),
+    "structures differ": lambda j: j.tree.structure((1, 2)) == j.tree.structure([3, 4]),
+    "compose": lambda j: str(j.tree.structure((0, 0)).compose(j.tree.structure([0]))),
+    "treedef_tuple": lambda j: str(j.tree_util.treedef_tuple([j.tree.structure(0), j.tree.structure([0])])),
+    "map with path": lambda j: j.tree.map_with_path(lambda p, x: j.tree_util.keystr(p), {"a": (1, 2)}),
+    "all_leaves": lambda j: (j.tree_util.all_leaves([1, 2]), j.tree_util.all_leaves([1, (2,)])),
+    "ravel": lambda j: np.asarray(j.flatten_util.ravel_pytree({"a": np.ones(2, np.float32), "b": 3.0})[0]).tolist(),
+}
+ERRORS = {
+    "map of different structures": lambda j: j.tree.map(lambda x, y: x, (1, 2), (1, 2, 3)),
+    "unflatten too few": lambda j: j.tree.unflatten(j.tree.structure((1, 2)), [1]),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_functions_like_jax(program):
+    import jax.flatten_util
+
+    import jaxish.flatten_util  # noqa: F401
+
+    assert program(jaxish) == program(jax)
+
+
+@pytest.mark.parametrize("program", ERRORS.values(), ids=ERRORS.keys())
+def test_errors_like_jax(program):
+    with pytest.raises(Exception) as wanted:  # noqa: B017, PT011
+        program(jax)
+    with pytest.raises(wanted.type):
+        program(jaxish)
+
+
+def both(define):
+    """Return what `define` makes of either library."""
+    return define(jax), define(jaxish)
+
+
+def test_a_registered_class_is_a_node():
+    def define(j):
+        @j.tree_util.register_pytree_node_class
+        class Pair:
+            def __init__(self, a, b):
+                self.a, self.b = a, b
+
+            def tree_flatten(self):
+                return (self.a,), self.b
+
+            @classmethod
+            def tree_unflatten(cls, b, children):
+                return cls(*children, b)
+
+        leaves, treedef = j.tree.flatten(Pair(1, "static"))
+        doubled = j.tree.map(lambda x: x * 2, Pair(1, "static"))
+        return leaves, str(treedef).replace("<locals>.", ""), doubled.a, doubled.b, treedef == j.tree.structure(Pair(1, "other"))
+
+    wanted, found = both(define)
+    assert found == wanted
+
+
+def test_a_registered_dataclass_is_a_node_with_static_fields():
+    def define(j):
+        @j.tree_util.register_dataclass
+        @dataclasses.dataclass
+        class Layer:
+            w: object
+            name: str = dataclasses.field(metadata={"static": True})
+
+        layer = Layer(1, "x")
+        paths = [j.tree_util.keystr(p) for p, _ in j.tree.leaves_with_path(layer)]
+        return j.tree.leaves(layer), paths, j.tree.map(lambda v: v + 1, layer).name
+
+    wanted, found = both(define)
+    assert found == wanted
+
+
+def test_registering_twice_is_an_error():
+    class Once:
+        pass
+
+    jaxish.tree_util.register_pytree_node(Once, lambda o: ((), None), lambda d, c: Once())
+    with pytest.raises(ValueError, match="Duplicate"):
+        jaxish.tree_util.register_pytree_node(Once, lambda o: ((), None), lambda d, c: Once())
+
+
+def test_a_static_class_has_no_leaves_and_takes_part_in_jit_signatures():
+    @jaxish.tree_util.register_static
+    @dataclasses.dataclass(frozen=True)
+    class Mode:
+        name: str
+
+    traced = []
+
+    @jaxish.jit
+    def f(mode, x):
+        traced.append(mode.name)
+        return x
+
+    f(Mode("a"), 1.0)
+    f(Mode("a"), 2.0)
+    f(Mode("b"), 3.0)
+    assert traced == ["a", "b"]
+
+
+def test_a_partial_is_a_pytree_of_its_arguments():
+    partial = jaxish.tree_util.Partial(jaxish.numpy.add, 1.0)
+    assert jaxish.tree.leaves(partial) == [1.0]
+    assert jaxish.jit(lambda f, x: f(x))(partial, 2.0) == 3.0
