@@ -179,7 +179,17 @@ def jvp_call(
     _, out_tangents, outs = torch.func.jvp(  # pyright: ignore
         of_active, chosen, tuple(tangents), has_aux=True
     )
-    return [*outs, *out_tangents]
+    return [*outs, *typed_tangents(out_tangents, outs)]
+
+
+def typed_tangents(tangents: Sequence[Tensor], results: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tangents of the differentiable results in the dtypes of these.
+
+    torch's forward mode gives a float64 tangent to `2.0 * x` for a float32 scalar x (2.9 to 2.13): its formula takes
+    the Python number for a 0-d double tensor.
+    """
+    primals = [r for r in results if differentiable(r.dtype)]
+    return [t if t.dtype is p.dtype else t.to(p.dtype) for t, p in zip(tangents, primals, strict=True)]
 
 
 def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:

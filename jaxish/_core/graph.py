@@ -100,9 +100,15 @@ def lift(tensor: Tensor) -> Tensor:
 
 
 def check_alive(tensor: Tensor) -> None:
-    """Raise `UnexpectedTracerError` when `tensor` is a fake of no trace that is active in this thread."""
+    """Raise `UnexpectedTracerError` for a tensor of a trace or of a vmap that has ended."""
     base = base_of(tensor)
-    if isinstance(base, FakeTensor) and all(base.fake_mode is not t.fake_mode for t in _traces.stack):
+    if isinstance(base, FakeTensor):
+        ended = all(base.fake_mode is not t.fake_mode for t in _traces.stack)
+    else:
+        level = functorch.maybe_get_level(tensor) if functorch.is_functorch_wrapped_tensor(tensor) else -1
+        interpreter = functorch.peek_interpreter_stack()
+        ended = is_batched(tensor) and level > (0 if interpreter is None else interpreter.level())
+    if ended:
         raise errors.tracer_error(errors.UnexpectedTracerError, tuple(tensor.shape))
 
 

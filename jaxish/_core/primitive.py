@@ -115,7 +115,12 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-        return tuple(ctx.primitive.jvp(ctx.saved_tensors[: ctx.count], tangents[1:]))
+        primals = ctx.saved_tensors[: ctx.count]
+        # torch's own formulas may have made a tangent float64: see `derived.typed_tangents`.
+        typed = [
+            t if t is None or t.dtype is p.dtype else t.to(p.dtype) for t, p in zip(tangents[1:], primals, strict=True)
+        ]
+        return tuple(ctx.primitive.jvp(primals, typed))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], primitive: Primitive, *inputs: Tensor) -> Any:
