@@ -27,6 +27,7 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     """Compile a graph for inputs like `examples`; see registry.py for the contract."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache_directory()
     import torch._functorch.config as functorch_config
+    import torch._inductor.config as inductor_config
     from torch._guards import TracingContext, tracing
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -40,7 +41,14 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
 
     # Without a ShapeEnv, graphs with while_loop fail ("ignore_fresh_unbacked_symbols").
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    with tracing(TracingContext(mode)), torch.no_grad(), functorch_config.patch(enable_autograd_cache=False):
+    # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
+    contracted = inductor_config.patch({"cpp.enable_floating_point_contract_flag": "fast"})
+    with (
+        tracing(TracingContext(mode)),
+        torch.no_grad(),
+        functorch_config.patch(enable_autograd_cache=False),
+        contracted,
+    ):
         fakes = [_fake_like(e, mode) for e in examples]
         compile_fx(module, fakes, inner_compile=keep)
     return _caller(kept[-1], _result_count(module))

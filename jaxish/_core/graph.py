@@ -254,11 +254,22 @@ class Trace(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _NOT_RECORDED:
             return func(*args, **(kwargs or {}))
+        if torch.Tag.inplace_view in func.tags:
+            return self._reshaped_in_place(func, args, kwargs or {})
         out = func(*args, **(kwargs or {}))
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
         self.record(_STRIDE_FREE.get(func) or func, args, kwargs or {}, out)
         return out
+
+    def _reshaped_in_place(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Record an operator that changes its argument's shape in place (squeeze_, within matmul) as one that does not."""
+        node = self.node_of(args[0])
+        node.meta["val"] = torch.ops.aten.alias.default(args[0])
+        name, _, overload = func.__name__.partition(".")
+        target = getattr(getattr(torch.ops.aten, name.rstrip("_")), overload)
+        self.bind(args[0], self.graph.call_function(target, (node, *args[1:]), kwargs))
+        return func(*args, **kwargs)
 
     def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
         """Append a call of `target` that returns a tuple of tensors of these types, and return their fakes."""
@@ -362,6 +373,17 @@ def suspended() -> Iterator[None]:
             yield
     finally:
         _traces.stack = stack
+
+
+@contextmanager
+def recording_in(trace: Trace | None) -> Iterator[None]:
+    """Within this context manager, torch calls on plain tensors are recorded by `trace`, an active one; None: by none."""
+    with _disable_current_modes(), temporarily_clear_interpreter_stack():
+        if trace is None:
+            yield
+            return
+        with trace.fake_mode, trace:
+            yield
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._backends import executable
+from ..._backends import executable, native_loop
 from ..._core import config, derived, graph, residuals, tree
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
@@ -42,6 +42,13 @@ class Scan(Structured):
         return [*carry, *(TensorType((self.length, *y.shape), y.dtype, y.device) for y in ys)]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
+        counts = (self.consts, self.carries)
+        native = native_loop.ready(self.body, counts, lambda: native_loop.scan_source(self.body, *counts))
+        if native is not None:
+            return native_loop.run(native, inputs, self.out_types(*inputs), self.length, self.reverse)
+        return self._run_steps(*inputs)
+
+    def _run_steps(self, *inputs: Tensor) -> list[Tensor]:
         consts, carry, xs = self._parts(inputs)
         slices = list(zip(*(x.unbind(0) for x in xs), strict=True)) if xs else [()] * self.length
         if self.reverse:

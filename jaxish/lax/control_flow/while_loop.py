@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._backends import executable
+from ..._backends import executable, native_loop
 from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import Array, as_array, tensor_of
 from ..._core.graph import Graph, TensorType
@@ -43,6 +43,12 @@ class While(Structured):
         return self.body.out_types
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
+        counts = (self.cond_consts, self.body_consts)
+        # A loop's body may serve several predicates, and the other way round.
+        source = lambda: native_loop.while_source(self.cond, self.body, *counts)  # noqa: E731
+        native = native_loop.ready(self.body, (*counts, id(self.cond)), source)
+        if native is not None:
+            return native_loop.run(native, inputs, self.body.out_types)
         cond_consts, body_consts, carry = self._parts(inputs)
         test, step = executable.of(self.cond), executable.of(self.body)
         while test.run(*cond_consts, *carry)[0]:

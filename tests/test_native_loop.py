@@ -1,0 +1,100 @@
+"""Loops written out as C++ give JAX's numbers; bodies that cannot be written out run step by step."""
+
+import numpy as np
+import pytest
+from oracle import agree
+
+import jaxish
+from jaxish._backends import native_loop
+from jaxish._core import config
+
+V = np.array([0.3, -0.7, 1.5], np.float32)
+M = np.array([[0.5, 0.1, 0.0], [0.2, 0.3, 0.1], [0.0, 0.1, 0.4]], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    before = config.jit_tier.value
+    config.jit_tier.set("compiled")
+    yield
+    config.jit_tier.set(before)
+
+
+STEPS = {
+    "arithmetic": lambda jnp, c: (c * 0.5 + 1) / (c * c + 2) - c,
+    "sin cos tanh": lambda jnp, c: jnp.sin(c) + jnp.cos(c) * jnp.tanh(c),
+    "exp log sqrt": lambda jnp, c: jnp.sqrt(jnp.log(1 + jnp.exp(c)) + jnp.expm1(c * c)),
+    "powers": lambda jnp, c: (c * c + 1) ** 0.3,
+    "where and comparison": lambda jnp, c: jnp.where(c > 0.2, c * 0.5, 1 - c),
+    "maximum and minimum": lambda jnp, c: jnp.maximum(jnp.minimum(c, 0.9), -0.5) * 1.1,
+    "nan passes through maximum": lambda jnp, c: jnp.maximum(c, jnp.nan),
+    "abs sign floor": lambda jnp, c: jnp.abs(c) + jnp.floor(c * 3) * 0.1,
+    "matrix times vector": lambda jnp, c: M @ c + 0.1,
+    "vector times matrix": lambda jnp, c: jnp.tanh(c @ M),
+    "outer product and sum": lambda jnp, c: (c[:, None] * c[None, :]).sum(1) * 0.5,
+    "sum and mean": lambda jnp, c: c / (1 + c.sum()) + c.mean(),
+    "stack and index": lambda jnp, c: jnp.stack([c[1], c[2] * 0.5, c[0]]),
+    "concatenate and slice": lambda jnp, c: jnp.concatenate([c[1:], c[:1] * 0.5]),
+    "reverse": lambda jnp, c: c[::-1] * 0.9,
+    "transpose": lambda jnp, c: (jnp.reshape(c, (3, 1)).T * 0.5).reshape(3),
+    "dot": lambda jnp, c: c * jnp.dot(c, c) * 0.1,
+}
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
+def test_a_scan_of_each_operation(step):
+    agree(
+        lambda j: j.lax.scan(
+            lambda c, x: (step(j.numpy, c) + x, c), j.numpy.asarray(V), np.ones((4, 3), np.float32) * 0.1
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j: j.lax.scan(lambda c, x: (c + x, c * x), 0, np.arange(5)),
+        lambda j: j.lax.scan(lambda c, x: (c + x, c * x), np.int8(100), np.arange(5, dtype=np.int8) * 20),
+        lambda j: j.lax.scan(lambda c, x: (c & x, c | x), True, np.array([True, False])),
+        lambda j: j.lax.scan(lambda c, x: (c * 0.9 + x, c), 0.0, V, reverse=True),
+        lambda j: j.lax.scan(lambda c, x: ((c[1], c[0] + x), c), (0.0, 1.0), V),
+        lambda j: j.lax.scan(lambda c, _: (c + 1, None), 0, None, length=0),
+        lambda j: j.lax.while_loop(lambda c: c[0] < 100, lambda c: (c[0] * 2 + 1, c[1] + 0.5), (0, 0.0)),
+        lambda j: j.lax.while_loop(lambda c: c.sum() < 10, lambda c: c * 1.5 + 0.1, j.numpy.asarray(np.abs(V))),
+        lambda j: j.vmap(lambda n: j.lax.while_loop(lambda c: c < n, lambda c: c * 2 + 1, 1))(np.array([3, 50, 9])),
+        lambda j: j.lax.fori_loop(0, 20, lambda i, c: c + i * 0.5, 1.0),
+        lambda j: j.jit(j.grad(lambda a: j.lax.scan(lambda c, x: (j.numpy.sin(c * a) + x, c), a, V)[0]))(np.float32(0.5)),
+        lambda j: j.jit(j.vmap(lambda a: j.lax.scan(lambda c, x: (c * a + x, c), a, V)))(V),
+        lambda j: j.lax.scan(lambda c, x: (j.lax.scan(lambda d, y: (d + y, d), c, V)[0] * x, c), 1.0, V),
+        lambda j: j.lax.scan(lambda c, x: (j.numpy.linalg.solve(M + 2 * np.eye(3, dtype=np.float32), c), x), j.numpy.asarray(V), V),
+    ],
+    ids=[
+        "integers", "bytes wrap", "booleans", "reverse", "swapped carries", "no steps", "while", "while on an array",
+        "while, mapped", "fori", "gradient", "mapped", "nested", "with a solver: step by step",
+    ],
+)  # fmt: skip
+def test_loops_like_jax(program):
+    agree(program, weak=False)
+
+
+def source_of(function, *args):
+    graph = jaxish.jit(function).trace(*args)._program.closed.graph.module.graph
+    scan = next(n.target for n in graph.nodes if hasattr(n.target, "graphs"))
+    return native_loop.scan_source(scan.body, scan.consts, scan.carries)
+
+
+def test_a_large_body_is_left_to_vectorised_kernels():
+    with pytest.raises(native_loop.Unsupported):
+        source_of(
+            lambda c: jaxish.lax.scan(lambda c, _: (jaxish.numpy.sin(c), None), c, None, length=3),
+            np.ones(5000, np.float32),
+        )
+
+
+def test_a_loop_is_compiled_once_for_its_text():
+    def loop(c):
+        return jaxish.lax.scan(lambda c, _: (c * 3 + 1, c), c, None, length=3)
+
+    first, second = source_of(loop, 1.0), source_of(loop, 2.0)
+    assert first == second
+    assert native_loop.compile_source(first) is native_loop.compile_source(second)
