@@ -87,7 +87,7 @@ def test_a_large_body_is_left_to_vectorised_kernels():
     with pytest.raises(native_loop.Unsupported):
         source_of(
             lambda c: jaxish.lax.scan(lambda c, _: (jaxish.numpy.sin(c), None), c, None, length=3),
-            np.ones(5000, np.float32),
+            np.ones(50_000, np.float32),
         )
 
 

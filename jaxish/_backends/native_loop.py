@@ -37,7 +37,8 @@ _TYPES = {
     torch.float32: "float", torch.float64: "double", torch.int32: "int32_t", torch.int64: "int64_t",
     torch.int16: "int16_t", torch.int8: "int8_t", torch.uint8: "uint8_t", torch.bool: "bool",
 }  # fmt: skip
-_MOST_ELEMENTS = 2048  # of all values of a step together: beyond, vectorised kernels win
+_MOST_ELEMENTS = 32768  # of all values of a step together: beyond, kernels in parallel win
+_MOST_PRODUCTS = 65536  # of one matrix product
 _MOST_OPERATIONS = 400
 
 
@@ -74,11 +75,11 @@ def _unflat(flat: str, shape: Sequence[int]) -> list[str]:
 # --------------------------------------------------------------------------------------------------- elementwise
 
 _UNARY = {
-    "neg": "-({0})", "abs": "std::abs({0})", "sin": "std::sin({0})", "cos": "std::cos({0})", "tan": "std::tan({0})",
-    "sinh": "std::sinh({0})", "cosh": "std::cosh({0})", "tanh": "std::tanh({0})", "asin": "std::asin({0})",
-    "acos": "std::acos({0})", "atan": "std::atan({0})", "exp": "std::exp({0})", "expm1": "std::expm1({0})",
-    "log": "std::log({0})", "log1p": "std::log1p({0})", "sqrt": "std::sqrt({0})", "rsqrt": "1/std::sqrt({0})",
-    "reciprocal": "1/({0})", "sigmoid": "1/(1+std::exp(-({0})))", "erf": "std::erf({0})", "floor": "std::floor({0})",
+    "neg": "-({0})", "abs": "std::abs({0})", "sin": "sin_({0})", "cos": "cos_({0})", "tan": "tan_({0})",
+    "sinh": "sinh_({0})", "cosh": "cosh_({0})", "tanh": "tanh_({0})", "asin": "asin_({0})",
+    "acos": "acos_({0})", "atan": "atan_({0})", "exp": "exp_({0})", "expm1": "expm1_({0})",
+    "log": "log_({0})", "log1p": "log1p_({0})", "sqrt": "std::sqrt({0})", "rsqrt": "1/std::sqrt({0})",
+    "reciprocal": "1/({0})", "sigmoid": "1/(1+exp_(-({0})))", "erf": "erf_({0})", "floor": "std::floor({0})",
     "ceil": "std::ceil({0})", "trunc": "std::trunc({0})", "relu": "({0} > 0 ? {0} : 0)", "clone": "{0}", "alias": "{0}",
     "detach": "{0}", "_to_copy": "{0}", "logical_not": "!({0})", "lift_fresh_copy": "{0}", "square": "({0})*({0})",
     "positive": "{0}", "zeros_like": "0", "ones_like": "1",
@@ -91,10 +92,20 @@ _BINARY = {
 }  # fmt: skip
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _REDUCTIONS = {"sum": ("0", "{0} + {1}"), "prod": ("1", "{0} * {1}"), "mean": ("0", "{0} + {1}")}
-_PRELUDE = """#include <cmath>
+_PRELUDE = r"""#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#ifdef VECTOR_MATH
+#define SIMD(name) extern "C" { __attribute__((simd("notinbranch"))) float name##f(float); \
+                                __attribute__((simd("notinbranch"))) double name(double); }
+SIMD(sin) SIMD(cos) SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
+SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
+#endif
+#define OVERLOAD(name) static inline float name##_(float x) { return name##f(x); } \
+                       static inline double name##_(double x) { return name(x); }
+OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(tanh) OVERLOAD(asin) OVERLOAD(acos)
+OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
 #define NaN std::numeric_limits<double>::quiet_NaN()
 #define Inf std::numeric_limits<double>::infinity()
 template <class T> static inline T maximum(T a, T b) { return a != a || a > b ? a : b; }
@@ -176,9 +187,7 @@ class Emitter:
         if name == "where" and len(args) == 3:
 
             def choose(index: Sequence[str]) -> str:
-                test, yes, no = (
-                    _at(a, index, shape, t) for a, t in zip(args, (torch.bool, dtype, dtype), strict=True)
-                )
+                test, yes, no = (_at(a, index, shape, t) for a, t in zip(args, (torch.bool, dtype, dtype), strict=True))
                 return f"(({test}) ? ({yes}) : ({no}))"
 
             return Value(shape, dtype, choose)
@@ -211,15 +220,11 @@ class Emitter:
 
     def stored(self, value: Value) -> Value:
         """Emit a loop that computes the elements of `value`, and return it read from where they are."""
-        name, kind = f"v{next(self._names)}", _TYPES[value.dtype]
-        count = math.prod(value.shape)
-        self.elements += count
-        if self.elements > _MOST_ELEMENTS:
-            raise Unsupported("the body is large")
-        if count == 1:
-            self.lines.append(f"const {kind} {name} = {value.load(['0'] * len(value.shape))};")
-            return Value(value.shape, value.dtype, lambda index: name)
-        self.lines.append(f"{kind} {name}[{max(count, 1)}];")
+        if math.prod(value.shape) == 1:
+            number = f"v{next(self._names)}"
+            self.lines.append(f"const {_TYPES[value.dtype]} {number} = {value.load(['0'] * len(value.shape))};")
+            return Value(value.shape, value.dtype, lambda index: number)
+        name = self._declared(value.shape, value.dtype)
         index = [f"i{d}" for d in range(len(value.shape))]
         self.lines.append(f"{_loops(index, value.shape)}{name}[{_flat(index, value.shape)}] = {value.load(index)};")
         return Value(value.shape, value.dtype, lambda i: f"{name}[{_flat(i, value.shape)}]")
@@ -228,9 +233,7 @@ class Emitter:
         self, shape: tuple[int, ...], dtype: torch.dtype, start: str, body: Callable[[Sequence[str], str], str]
     ) -> Value:
         """Emit a loop over `shape` whose body updates an accumulator that starts at `start`."""
-        name, kind = f"v{next(self._names)}", _TYPES[dtype]
-        self.elements += math.prod(shape)
-        self.lines.append(f"{kind} {name}[{max(math.prod(shape), 1)}];")
+        name, kind = self._declared(shape, dtype), _TYPES[dtype]
         index = [f"i{d}" for d in range(len(shape))]
         update = body(index, "sum")
         self.lines.append(
@@ -262,21 +265,33 @@ class Emitter:
         return self._accumulated(shape, dtype, start, body)
 
     def _product(self, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
-        inner = left.shape[-1]
-        if math.prod(shape) * inner > 8 * _MOST_ELEMENTS:
+        inner, kind = left.shape[-1], _TYPES[dtype]
+        if math.prod(shape) * inner > _MOST_PRODUCTS:
             raise Unsupported("the matrix product is large")
         left, right = self.stored(left), self.stored(right)
+        rows, columns = shape[: len(left.shape) - 1], shape[len(left.shape) - 1 :]
+        name = self._declared(shape, dtype)
+        row, column = [f"i{d}" for d in range(len(rows))], [f"j{d}" for d in range(len(columns))]
+        place = _flat([*row, *column], shape)
+        # Columns innermost: they are next to each other in memory, and each has a sum of its own.
+        self.lines.append(
+            f"{_loops(row, rows)}{{ {_loops(column, columns)}{name}[{place}] = 0; "
+            f"for (int k = 0; k < {inner}; ++k) {{ const {kind} factor = {left.load([*row, 'k'])}; "
+            f"{_loops(column, columns)}{name}[{place}] += factor * ({right.load(['k', *column])}); }} }}"
+        )
+        return Value(shape, dtype, lambda i: f"{name}[{_flat(i, shape)}]")
 
-        def body(index: Sequence[str], total: str) -> str:
-            row, column = list(index[: len(left.shape) - 1]), list(index[len(left.shape) - 1 :])
-            return f"for (int k = 0; k < {inner}; ++k) {total} += ({left.load([*row, 'k'])}) * ({right.load(['k', *column])});"
-
-        return self._accumulated(shape, dtype, "0", body)
+    def _declared(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
+        """Emit a buffer for the elements of an array and return its name."""
+        name, count = f"v{next(self._names)}", math.prod(shape)
+        self.elements += count
+        if self.elements > _MOST_ELEMENTS:
+            raise Unsupported("the body is large")
+        self.lines.append(f"{_TYPES[dtype]} {name}[{max(count, 1)}];")
+        return name
 
     def _joined(self, name: str, parts: Sequence[Value], dim: int, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
-        target, kind, start = f"v{next(self._names)}", _TYPES[dtype], 0
-        self.elements += math.prod(shape)
-        self.lines.append(f"{kind} {target}[{max(math.prod(shape), 1)}];")
+        target, start = self._declared(shape, dtype), 0
         dim %= len(shape)
         for part in parts:
             size = part.shape if name == "cat" else (*part.shape[:dim], 1, *part.shape[dim:])
@@ -477,28 +492,32 @@ def compile_source(source: str) -> NativeLoop | None:
     folder = pathlib.Path(cache_directory(), "loops")
     folder.mkdir(parents=True, exist_ok=True)
     # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
-    command = [
-        compiler,
-        "-O3",
-        "-march=native",
-        "-std=c++17",
-        "-fPIC",
-        "-shared",
-        "-fwrapv",
-        "-ffp-contract=off",
-        "-fno-math-errno",
-    ]
+    command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off"]
+    command += ["-fno-math-errno", "-fno-trapping-math"]
     name = hashlib.sha256(f"{command}{source}".encode()).hexdigest()[:32]
     library = folder / f"{name}.so"
     if not library.exists():
         text, built = folder / f"{name}.{os.getpid()}.cpp", folder / f"{name}.{os.getpid()}.so"
         text.write_text(source)
         try:
-            subprocess.run([*command, str(text), "-o", str(built)], check=True, capture_output=True)
+            # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
+            vectors = subprocess.run(
+                [*command, "-DVECTOR_MATH", str(text), "-o", str(built), "-lmvec"], capture_output=True
+            )
+            if vectors.returncode or not _loads(built):
+                subprocess.run([*command, str(text), "-o", str(built)], check=True, capture_output=True)
             built.replace(library)
         finally:
             text.unlink()
     return NativeLoop(str(library))
+
+
+def _loads(library: pathlib.Path) -> bool:
+    try:
+        ctypes.CDLL(str(library))
+    except OSError:
+        return False
+    return True
 
 
 def ready(body: Graph, key: Hashable, source: Callable[[], str]) -> NativeLoop | None:
