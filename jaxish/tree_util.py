@@ -59,10 +59,16 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     return spec.unflatten(map(f, leaves, *others))
 
 
-def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
+def tree_reduce(
+    function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None
+) -> Any:
     """Fold `function` over the leaves from the left, starting with `initializer` where one is given."""
     leaves = tree_leaves(tree, is_leaf)
-    return functools.reduce(function, leaves) if initializer is _MISSING else functools.reduce(function, leaves, initializer)
+    return (
+        functools.reduce(function, leaves)
+        if initializer is _MISSING
+        else functools.reduce(function, leaves, initializer)
+    )
 
 
 def tree_reduce_associative(
@@ -131,7 +137,9 @@ def is_tree_node(tree: Any) -> bool:
     return _tree.children_with_keys(tree) is not None
 
 
-def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False) -> list[tuple[KeyPath, Any]]:
+def tree_leaves_with_path(
+    tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, Any]]:
     """Return the (key path, leaf) pairs; with `is_leaf_takes_path`, `is_leaf` is called with path and node."""
     return _tree.leaves_with_path(tree, is_leaf, is_leaf_takes_path)
 

@@ -29,9 +29,7 @@ def with_vjp(jax):
     def f(x, y):
         return jnp.sin(x) * y
 
-    f.defvjp(
-        lambda x, y: (jnp.sin(x) * y, (jnp.cos(x), jnp.sin(x), y)), lambda r, g: (5.0 * r[0] * g * r[2], r[1] * g)
-    )
+    f.defvjp(lambda x, y: (jnp.sin(x) * y, (jnp.cos(x), jnp.sin(x), y)), lambda r, g: (5.0 * r[0] * g * r[2], r[1] * g))
     return f
 
 
@@ -50,13 +48,17 @@ TRANSFORMS = {
     "jacfwd of grad": lambda j, f: j.jacfwd(j.grad(f))(2.0, 3.0),
     "jacrev of grad": lambda j, f: j.jacrev(j.grad(f))(2.0, 3.0),
     "vmap of vmap": lambda j, f: j.vmap(j.vmap(f, (0, None)), (None, 0))(XS, XS),
-    "grad of vmap of vmap": lambda j, f: j.grad(lambda w: j.vmap(j.vmap(f, (0, None)), (None, 0))(XS, w * XS).sum())(2.0),
+    "grad of vmap of vmap": lambda j, f: j.grad(lambda w: j.vmap(j.vmap(f, (0, None)), (None, 0))(XS, w * XS).sum())(
+        2.0
+    ),
     "in scan": lambda j, f: j.jit(j.grad(lambda x: j.lax.scan(lambda c, y: (f(c, y), c), x, XS)[0]))(np.float32(0.5)),
     "in checkpoint": lambda j, f: j.grad(j.checkpoint(lambda x: f(f(x, 2.0), 3.0)))(np.float32(0.5)),
 }
 
 
-@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f), lambda j, f: j.jit(j.jit(f))], ids=["plain", "jit", "jit jit"])
+@pytest.mark.parametrize(
+    "wrap", [lambda j, f: f, lambda j, f: j.jit(f), lambda j, f: j.jit(j.jit(f))], ids=["plain", "jit", "jit jit"]
+)
 @pytest.mark.parametrize("rule", [with_jvp, with_vjp])
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS.keys())
 def test_under_transformations_like_jax(transform, rule, wrap):
@@ -64,13 +66,16 @@ def test_under_transformations_like_jax(transform, rule, wrap):
 
 
 def defined(jax, kind, **options):
-    return lambda fun, *rules: (lambda f: (getattr(f, f"def{kind[-3:]}")(*rules), f)[1])(getattr(jax, kind)(fun, **options))
+    return lambda fun, *rules: (lambda f: (getattr(f, f"def{kind[-3:]}")(*rules), f)[1])(
+        getattr(jax, kind)(fun, **options)
+    )
 
 
 OTHERS = {
     "jvp": lambda j: j.jvp(with_jvp(j), (1.0, 2.0), (3.0, 4.0)),
     "nondiff argnums of jvp": lambda j: j.grad(
-        defined(j, "custom_jvp", nondiff_argnums=(0,))(lambda n, x: x**n, lambda n, p, t: (p[0] ** n, 10.0 * n * t[0])), 1
+        defined(j, "custom_jvp", nondiff_argnums=(0,))(lambda n, x: x**n, lambda n, p, t: (p[0] ** n, 10.0 * n * t[0])),
+        1,
     )(3, 2.0),
     "nondiff argnums of vjp": lambda j: j.grad(
         defined(j, "custom_vjp", nondiff_argnums=(0,))(
@@ -80,13 +85,17 @@ OTHERS = {
     )(lambda x: x * 2, 3.0),
     "pytrees": lambda j: j.grad(
         defined(j, "custom_vjp")(
-            lambda p, x: {"y": p["w"] * x}, lambda p, x: ({"y": p["w"] * x}, (p, x)),
+            lambda p, x: {"y": p["w"] * x},
+            lambda p, x: ({"y": p["w"] * x}, (p, x)),
             lambda r, g: ({"w": 2.0 * g["y"] * r[1]}, None),
         )
-        and (lambda p: defined(j, "custom_vjp")(
-            lambda p, x: {"y": p["w"] * x}, lambda p, x: ({"y": p["w"] * x}, (p, x)),
-            lambda r, g: ({"w": 2.0 * g["y"] * r[1]}, None),
-        )(p, 3.0)["y"])
+        and (
+            lambda p: defined(j, "custom_vjp")(
+                lambda p, x: {"y": p["w"] * x},
+                lambda p, x: ({"y": p["w"] * x}, (p, x)),
+                lambda r, g: ({"w": 2.0 * g["y"] * r[1]}, None),
+            )(p, 3.0)["y"]
+        )
     )({"w": 2.0}),
     "defjvps": lambda j: j.grad(
         (lambda f: (f.defjvps(lambda t, out, x, y: 2.0 * t * y, None), f)[1])(j.custom_jvp(lambda x, y: x * y)), (0, 1)
@@ -109,8 +118,12 @@ ERRORS = {
     "jvp of custom_vjp": lambda j: j.jvp(with_vjp(j), (1.0, 2.0), (1.0, 2.0)),
     "jvp rule shape": lambda j: j.jvp(defined(j, "custom_jvp")(lambda x: x, lambda p, t: (p[0], XS)), (1.0,), (1.0,)),
     "jvp rule pair": lambda j: j.jvp(defined(j, "custom_jvp")(lambda x: x, lambda p, t: p[0]), (1.0,), (1.0,)),
-    "jvp rule tree": lambda j: j.jvp(defined(j, "custom_jvp")(lambda x: x, lambda p, t: (p[0], (t[0],))), (1.0,), (1.0,)),
-    "bwd length": lambda j: j.grad(defined(j, "custom_vjp")(lambda x, y: x, lambda x, y: (x, y), lambda r, g: (g,)))(1.0, 2.0),
+    "jvp rule tree": lambda j: j.jvp(
+        defined(j, "custom_jvp")(lambda x: x, lambda p, t: (p[0], (t[0],))), (1.0,), (1.0,)
+    ),
+    "bwd length": lambda j: j.grad(defined(j, "custom_vjp")(lambda x, y: x, lambda x, y: (x, y), lambda r, g: (g,)))(
+        1.0, 2.0
+    ),
     "bwd no tuple": lambda j: j.grad(defined(j, "custom_vjp")(lambda x: x, lambda x: (x, x), lambda r, g: g))(1.0),
     "bwd shape": lambda j: j.grad(defined(j, "custom_vjp")(lambda x: x, lambda x: (x, x), lambda r, g: (XS,)))(1.0),
     "fwd pair": lambda j: j.grad(defined(j, "custom_vjp")(lambda x: x, lambda x: x, lambda r, g: (g,)))(1.0),

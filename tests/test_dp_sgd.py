@@ -21,7 +21,16 @@ print(json.dumps(module.train(options, report=lambda text: None)))
 
 
 def train(tmp_path, launcher, **changes):
-    options = {"model": "mlp", "epochs": 2, "batch_size": 256, "rate": 0.5, "clip": 1.0, "noise": 2.0, "seed": 0, "quiet": True}
+    options = {
+        "model": "mlp",
+        "epochs": 2,
+        "batch_size": 256,
+        "rate": 0.5,
+        "clip": 1.0,
+        "noise": 2.0,
+        "seed": 0,
+        "quiet": True,
+    }
     (tmp_path / "train.py").write_text(TRAIN)
     command = [sys.executable, *launcher, "train.py", str(EXAMPLE), json.dumps({**options, **changes})]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
@@ -45,5 +54,7 @@ def test_over_90_percent_at_epsilon_below_8(tmp_path):
 
 
 def test_the_example_is_written_against_jax_alone():
-    assert "jaxish" not in [line.split()[1] for line in EXAMPLE.read_text().splitlines() if line.startswith(("import ", "from "))]
+    assert "jaxish" not in [
+        line.split()[1] for line in EXAMPLE.read_text().splitlines() if line.startswith(("import ", "from "))
+    ]
     assert importlib.util.find_spec("sklearn") is not None

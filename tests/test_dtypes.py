@@ -42,7 +42,16 @@ def test_result_types_and_weakness_like_jax(x64):
         assert result_of(lambda x, y: dtypes.result_type(x, y, return_weak_type_flag=True), a, b) == wanted, (a, b)
 
 
-ABSTRACT = [np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating, np.complexfloating]
+ABSTRACT = [
+    np.generic,
+    np.number,
+    np.integer,
+    np.signedinteger,
+    np.unsignedinteger,
+    np.inexact,
+    np.floating,
+    np.complexfloating,
+]
 
 
 def test_every_subtype_relation_like_jax():

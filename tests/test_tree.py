@@ -77,14 +77,14 @@ ERRORS = {
 def test_functions_like_jax(program):
     import jax.flatten_util
 
-    import jaxish.flatten_util  # noqa: F401
+    import jaxish.flatten_util
 
     assert program(jaxish) == program(jax)
 
 
 @pytest.mark.parametrize("program", ERRORS.values(), ids=ERRORS.keys())
 def test_errors_like_jax(program):
-    with pytest.raises(Exception) as wanted:  # noqa: B017, PT011
+    with pytest.raises(Exception) as wanted:
         program(jax)
     with pytest.raises(wanted.type):
         program(jaxish)
@@ -111,7 +111,13 @@ def test_a_registered_class_is_a_node():
 
         leaves, treedef = j.tree.flatten(Pair(1, "static"))
         doubled = j.tree.map(lambda x: x * 2, Pair(1, "static"))
-        return leaves, str(treedef).replace("<locals>.", ""), doubled.a, doubled.b, treedef == j.tree.structure(Pair(1, "other"))
+        return (
+            leaves,
+            str(treedef).replace("<locals>.", ""),
+            doubled.a,
+            doubled.b,
+            treedef == j.tree.structure(Pair(1, "other")),
+        )
 
     wanted, found = both(define)
     assert found == wanted

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import config, graph
+from .._core import config, debugging, graph
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from . import background, registry, structured
@@ -38,7 +38,7 @@ class Executable:
             "direct": self.direct,
             "compiled": self._compile_and_run,
             "auto": self._run_first,
-        }[config.jit_tier.value]
+        }["direct" if debugging.is_on() else config.jit_tier.value]
 
     @property
     def direct(self) -> Callable[..., Sequence[Tensor]]:

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .._core import config
+from .._core import config, debugging
 from .._core.graph import Graph, TensorType
 from .inductor import cache_directory
 
@@ -527,7 +527,7 @@ def ready(body: Graph, key: Hashable, source: Callable[[], str]) -> NativeLoop |
     run on `auto`.
     """
     tier = config.jit_tier.value
-    if tier == "direct":
+    if tier == "direct" or debugging.is_on():
         return None
     entry = ("native loop", key)
     if tier == "auto" and entry not in body.cache:

@@ -7,7 +7,7 @@ that only steer XLA do not exist here: `config.update` raises for them as it doe
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,6 +43,7 @@ class Flag:
         self, name: str, default: Any, doc: str, choices: tuple[Any, ...] | None = None, traced: bool = True
     ) -> None:
         self.name, self.default, self.__doc__, self.choices, self.traced = name, default, doc, choices, traced
+        self.on_change: list[Callable[[], None]] = []  # called in the thread that changed it
         text = os.environ.get(name.upper())
         self._global = default if text is None else self._parse(text)
 
@@ -74,17 +75,24 @@ class Flag:
         global _epoch
         self._global = self._checked(value)
         _epoch += 1
+        self._notify()
+
+    def _notify(self) -> None:
+        for hook in self.on_change:
+            hook()
 
     @contextmanager
     def __call__(self, new_val: Any = True) -> Iterator[None]:
         previous = _thread.overrides
         _thread.overrides = {**previous, self.name: self._checked(new_val)}
         _thread.state_epoch = -1
+        self._notify()
         try:
             yield
         finally:
             _thread.overrides = previous
             _thread.state_epoch = -1
+            self._notify()
 
 
 _PRECISIONS = (
