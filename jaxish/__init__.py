@@ -45,10 +45,6 @@ from ._core.config import numpy_rank_promotion as numpy_rank_promotion
 from ._core.config import threefry_partitionable as threefry_partitionable
 from ._core.dtypes import float0 as float0
 from ._transforms.autodiff import grad as grad
-from ._transforms.autodiff import hessian as hessian
-from ._transforms.autodiff import jacfwd as jacfwd
-from ._transforms.autodiff import jacobian as jacobian
-from ._transforms.autodiff import jacrev as jacrev
 from ._transforms.autodiff import jvp as jvp
 from ._transforms.autodiff import linear_transpose as linear_transpose
 from ._transforms.autodiff import linearize as linearize
@@ -58,6 +54,10 @@ from ._transforms.closures import closure_convert as closure_convert
 from ._transforms.custom_rules import custom_gradient as custom_gradient
 from ._transforms.custom_rules import custom_jvp as custom_jvp
 from ._transforms.custom_rules import custom_vjp as custom_vjp
+from ._transforms.jacobians import hessian as hessian
+from ._transforms.jacobians import jacfwd as jacfwd
+from ._transforms.jacobians import jacobian as jacobian
+from ._transforms.jacobians import jacrev as jacrev
 from ._transforms.jaxpr import eval_shape as eval_shape
 from ._transforms.jaxpr import make_jaxpr as make_jaxpr
 from ._transforms.jit import clear_caches as clear_caches

@@ -5,7 +5,7 @@ import pytest
 from oracle import agree
 
 import jaxish
-from jaxish._backends import native_loop
+from jaxish._backends import loop_emitter, native_loop
 from jaxish._core import config
 
 V = np.array([0.3, -0.7, 1.5], np.float32)
@@ -84,7 +84,7 @@ def source_of(function, *args):
 
 
 def test_a_large_body_is_left_to_vectorised_kernels():
-    with pytest.raises(native_loop.Unsupported):
+    with pytest.raises(loop_emitter.Unsupported):
         source_of(
             lambda c: jaxish.lax.scan(lambda c, _: (jaxish.numpy.sin(c), None), c, None, length=3),
             np.ones(50_000, np.float32),

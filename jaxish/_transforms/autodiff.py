@@ -1,4 +1,4 @@
-"""Derivatives: grad, vjp, jvp and what is made of them, over torch.func's two modes.
+"""Derivatives: grad, vjp, jvp, linearize, over torch.func's two modes. Jacobians: jacobians.py.
 
 Conventions differ for complex numbers only: torch's vjp of a holomorphic f multiplies by the conjugate of f', JAX's
 by f' itself. Cotangents are therefore conjugated on their way in and out (`_pull`), and nowhere else.
@@ -15,8 +15,8 @@ from torch import Tensor
 from .._core import dtypes, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
+from .._core.derived import typed_tangents
 from .flat import Output, as_argument, check_callable, differentiable, name_of, unflatten_subset, wraps
-from .vmap import vmap
 
 
 def float0_zeros(x: Array) -> np.ndarray:
@@ -156,16 +156,16 @@ def value_and_grad(
     """
     check_callable(fun)
     _refuse_reduce_axes(reduce_axes)
-    positions = _argnums(argnums)
+    positions = parse_argnums(argnums)
 
     @wraps(fun)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         leaves, spec = tree.flatten((args, kwargs))
-        wanted = _chosen_args(args, positions, argnums)
+        wanted = chosen_args(args, positions, argnums)
         starts = np.cumsum([0, *(len(tree.flatten(a)[0]) for a in args)]).tolist()
         selected = [i for p in wanted for i in range(starts[p], starts[p + 1])]
         for i in selected:
-            leaves[i] = _grad_input(leaves[i], "grad", holomorphic, allow_int)
+            leaves[i] = grad_input(leaves[i], "grad", holomorphic, allow_int)
         active = [i for i in selected if differentiable(leaves[i])]
         output, values, pull, aux = _linear_at(fun, leaves, spec, active, has_aux)
         result = _scalar_output(output, values, holomorphic)
@@ -182,13 +182,15 @@ def value_and_grad(
     return value_and_grad_f
 
 
-def _argnums(argnums: Any) -> int | tuple[int, ...]:
+def parse_argnums(argnums: Any) -> int | tuple[int, ...]:
+    """Return an `argnums` option as an integer or a tuple of integers. Raises `TypeError` for anything else."""
     if isinstance(argnums, Sequence) and not isinstance(argnums, str):
         return tuple(map(operator.index, argnums))
     return operator.index(argnums)  # pyright: ignore
 
 
-def _chosen_args(args: tuple[Any, ...], positions: int | tuple[int, ...], argnums: Any) -> list[int]:
+def chosen_args(args: tuple[Any, ...], positions: int | tuple[int, ...], argnums: Any) -> list[int]:
+    """Return the positions that `argnums` means, counted from the front. Raises `TypeError` where there are too few arguments."""
     wanted = [positions] if isinstance(positions, int) else list(positions)
     highest = max((p + 1 if p >= 0 else -p for p in wanted), default=0)
     if highest > len(args):
@@ -199,7 +201,8 @@ def _chosen_args(args: tuple[Any, ...], positions: int | tuple[int, ...], argnum
     return [p % len(args) for p in wanted]
 
 
-def _grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Array:
+def grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Array:
+    """Return a leaf as an array that can be differentiated for. Raises `TypeError` where it cannot."""
     if not is_arraylike(leaf):
         raise TypeError(
             f"Argument {leaf!r} of type {type(leaf)} is not a valid JAX type: {name} needs arrays or scalars."
@@ -223,11 +226,12 @@ def _scalar_output(output: Output, values: Sequence[Tensor], holomorphic: bool) 
     result = from_kind(values[0], output.kinds[0])
     if result.shape:
         raise TypeError(f"Gradient only defined for scalar-output functions. Output had shape: {result.shape}.")
-    _check_output(result, "grad", holomorphic)
+    check_output(result, "grad", holomorphic)
     return result
 
 
-def _check_output(result: Array, name: str, holomorphic: bool) -> None:
+def check_output(result: Array, name: str, holomorphic: bool) -> None:
+    """Raise `TypeError` for a result that has no gradient."""
     kind = result.dtype.kind
     if holomorphic:
         if kind != "c":
@@ -342,7 +346,7 @@ def _push(
         active, (values, extras) = of_chosen()
         tangents = tuple(map(torch.zeros_like, active))
     assert output is not None
-    found = iter(tangents)
+    found = iter(typed_tangents(tangents, active))
     out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
     extra = None if aux is None else aux.spec.unflatten(from_kind(t, k) for t, k in zip(extras, aux.kinds, strict=True))
     return _rebuilt(output, values), output.spec.unflatten(out), extra
@@ -425,148 +429,3 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
 def _zeros(aval: ShapedArray) -> Array:
     return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype)), aval.weak_type)
-
-
-# --------------------------------------------------------------------------------------------------------- jacobians
-
-
-def jacfwd(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """Return the Jacobian of `fun`, column by column in forward mode: best for more outputs than inputs.
-
-    Each leaf of the result has the output's dimensions, then the input's. `argnums`, `has_aux`: as in `grad`.
-    """
-    check_callable(fun)
-    positions = _argnums(argnums)
-
-    @wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        wanted = _chosen_args(args, positions, argnums)
-        given = args[wanted[0]] if isinstance(positions, int) else tuple(args[p] for p in wanted)
-        leaves, spec = tree.flatten(given)
-        arrays = [_jacfwd_input(leaf, holomorphic) for leaf in leaves]
-
-        def of_given(*values: Any) -> Any:
-            rebuilt = spec.unflatten(values)
-            replaced = dict(zip(wanted, [rebuilt] if isinstance(positions, int) else rebuilt, strict=True))
-            return fun(*(replaced.get(p, a) for p, a in enumerate(args)), **kwargs)
-
-        def push(*tangents: Any) -> Any:
-            out = jvp(of_given, arrays, tangents, has_aux)
-            return (out[0], out[1], out[2]) if has_aux else (out[0], out[1], None)
-
-        value, columns, aux = vmap(push, out_axes=(None, -1, None))(*_standard_basis(arrays))
-        for leaf in tree.flatten(value)[0]:
-            if holomorphic:
-                _check_output(as_array(leaf), "jacfwd", holomorphic)
-        split = _split_last(columns, arrays, spec)
-        return (split, aux) if has_aux else split
-
-    return jacobian
-
-
-def _jacfwd_input(leaf: Any, holomorphic: bool) -> Array:
-    array = as_argument(leaf, "jacfwd")
-    if holomorphic and array.dtype.kind != "c":
-        raise TypeError(f"jacfwd with holomorphic=True requires inputs with complex dtype, but got {array.dtype.name}.")
-    if not holomorphic and (not differentiable(array) or array.dtype.kind == "c"):
-        raise TypeError(
-            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
-            f"{array.dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation of "
-            "non-holomorphic functions involving complex inputs or integer inputs, use jax.jvp directly."
-        )
-    return array
-
-
-def jacrev(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., Any]:
-    """Return the Jacobian of `fun`, row by row in reverse mode: best for more inputs than outputs.
-
-    Each leaf of the result has the output's dimensions, then the input's. The arguments are those of `grad`.
-    """
-    check_callable(fun)
-    positions = _argnums(argnums)
-
-    @wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        wanted = _chosen_args(args, positions, argnums)
-        given = args[wanted[0]] if isinstance(positions, int) else tuple(args[p] for p in wanted)
-        leaves, spec = tree.flatten(given)
-        for leaf in leaves:
-            _grad_input(leaf, "jacrev", holomorphic, allow_int)
-
-        def of_given(value: Any) -> Any:
-            replaced = dict(zip(wanted, [value] if isinstance(positions, int) else value, strict=True))
-            return fun(*(replaced.get(p, a) for p, a in enumerate(args)), **kwargs)
-
-        value, pullback, *aux = vjp(of_given, given, has_aux=has_aux)
-        outs, out_spec = tree.flatten(value)
-        for leaf in outs:
-            _check_output(leaf, "jacrev", holomorphic)
-        basis = _standard_basis(outs)
-        rows = vmap(lambda *cts: pullback(out_spec.unflatten(cts))[0])(*basis)
-        split = [_split_first(leaf, outs) for leaf in tree.flatten(rows)[0]]
-        result = out_spec.unflatten(spec.unflatten(parts[i] for parts in split) for i in range(len(outs)))
-        return (result, aux[0]) if has_aux else result
-
-    return jacobian
-
-
-def _split_first(rows: Any, outs: Sequence[Array]) -> list[Any]:
-    """Split the leading dimension of `rows`, one row per output element, by outputs."""
-    if not isinstance(rows, Array):
-        starts = np.cumsum([0, *(o.size for o in outs)])
-        return [
-            rows[a:b].reshape((*o.shape, *rows.shape[1:])) for a, b, o in zip(starts, starts[1:], outs, strict=False)
-        ]
-    parts = tensor_of(rows).split([o.size for o in outs])
-    return [Array(p.reshape((*o.shape, *p.shape[1:])), rows._weak) for p, o in zip(parts, outs, strict=True)]
-
-
-def _split_last(columns: Any, inputs: Sequence[Array], spec: Any) -> Any:
-    """Split the trailing dimension of each leaf, one column per input element, into the tree of inputs."""
-
-    def split(leaf: Any) -> Any:
-        tensor = tensor_of(leaf) if isinstance(leaf, Array) else torch.zeros(leaf.shape)
-        parts = tensor.split([a.size for a in inputs], dim=-1)
-        return spec.unflatten(
-            Array(p.reshape((*p.shape[:-1], *a.shape))) if isinstance(leaf, Array)
-            else np.zeros((*p.shape[:-1], *a.shape), dtypes.float0)
-            for p, a in zip(parts, inputs, strict=True)
-        )  # fmt: skip
-
-    leaves, out_spec = tree.flatten(columns)
-    return out_spec.unflatten(map(split, leaves))
-
-
-def _standard_basis(arrays: Sequence[Array]) -> list[Array]:
-    """Return for each array a batch of as many unit vectors as all arrays have elements together."""
-    total, start, basis = sum(a.size for a in arrays), 0, []
-    for array in arrays:
-        tensor = tensor_of(array)
-        rows = torch.arange(total, device=tensor.device).unsqueeze(1)
-        columns = torch.arange(start, start + array.size, device=tensor.device)
-        basis.append(Array((rows == columns).to(tensor.dtype).reshape((total, *array.shape)), array._weak))
-        start += array.size
-    return basis
-
-
-jacobian = jacrev
-
-
-def hessian(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """Return the Hessian of `fun`, forward over reverse: leaves have the output's and twice the input's dimensions."""
-    return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
-        argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-    )
