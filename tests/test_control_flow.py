@@ -233,3 +233,17 @@ def test_the_graph_of_a_scan_does_not_grow_with_its_length():
         return len(jaxpr.eqns)
 
     assert sizes(10) == sizes(10_000)
+
+
+def test_a_body_is_traced_once_for_its_types():
+    import jaxish
+
+    traces = []
+
+    def body(c, x):
+        traces.append(1)
+        return c + x, c
+
+    for _ in range(3):
+        jaxish.lax.scan(body, 0.0, XS)
+    assert len(traces) == 1

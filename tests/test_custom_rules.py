@@ -71,6 +71,17 @@ def defined(jax, kind, **options):
     )
 
 
+def symbolic_zeros(jax):
+    f = jax.custom_vjp(lambda x, y: x * y)
+
+    def fwd(x, y):
+        # The result tells which arguments were differentiated.
+        return x.value * y.value, (x.value * (10.0 if y.perturbed else 1.0), y.value * (100.0 if x.perturbed else 1.0))
+
+    f.defvjp(fwd, lambda r, g: (g * r[1], g * r[0]), symbolic_zeros=True)
+    return f
+
+
 OTHERS = {
     "jvp": lambda j: j.jvp(with_jvp(j), (1.0, 2.0), (3.0, 4.0)),
     "nondiff argnums of jvp": lambda j: j.grad(
@@ -106,6 +117,8 @@ OTHERS = {
     "complex": lambda j: j.grad(
         defined(j, "custom_vjp")(lambda z: z * z, lambda z: (z * z, z), lambda z, g: (g * 2 * z,)), holomorphic=True
     )(np.complex64(1 + 2j)),
+    "symbolic zeros forward": lambda j: j.grad(symbolic_zeros(j))(2.0, 3.0),
+    "symbolic zeros forward, both": lambda j: j.grad(symbolic_zeros(j), (0, 1))(2.0, 3.0),
     "custom_gradient": lambda j: j.grad(j.custom_gradient(lambda x: (x * x, lambda g: (g * 100.0,))))(2.0),
     "python numbers in nondiff": lambda j: j.jit(
         defined(j, "custom_jvp", nondiff_argnums=(1,))(lambda x, n: x * n, lambda n, p, t: (p[0] * n, t[0] * n)),

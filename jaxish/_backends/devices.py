@@ -1,6 +1,7 @@
 """Devices: the CPU, and the GPUs that torch sees, as JAX's device objects."""
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -51,6 +52,49 @@ def _all(platform: str) -> tuple[Device, ...]:
     if platform == "gpu":
         return tuple(Device(torch.device("cuda", i), i) for i in range(torch.cuda.device_count()))
     return (Device(torch.device("cpu"), 0),)
+
+
+class SingleDeviceSharding:
+    """The sharding of an array that lives on one device."""
+
+    memory_kind = "device"
+    is_fully_addressable = is_fully_replicated = True
+    num_devices = 1
+
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        if memory_kind not in (None, "device"):
+            raise NotImplementedError(f"memory kind {memory_kind!r} is not supported; arrays live in device memory.")
+        self._device = device
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The device, as a set."""
+        return {self._device}
+
+    addressable_devices = device_set
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the part on each device: all of it."""
+        return tuple(global_shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SingleDeviceSharding) and self._device is other._device
+
+    def __hash__(self) -> int:
+        return hash((SingleDeviceSharding, self._device))
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The part of an array on one device."""
+
+    device: Device
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Any
 
 
 _PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu"}

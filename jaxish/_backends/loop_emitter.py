@@ -161,9 +161,9 @@ class Emitter:
         if name in ("mm", "mv", "dot"):
             return self._product(args[0], args[1], shape, dtype)
         if name in ("cat", "stack"):
-            return self._joined(
-                name, [self.values[n] for n in node.args[0]], args[1] if len(args) > 1 else 0, shape, dtype
-            )  # pyright: ignore
+            given: Any = node.args[0]
+            parts = [self.values[n] for n in given]
+            return self._joined(name, parts, args[1] if len(args) > 1 else 0, shape, dtype)
         raise Unsupported(name)
 
     def _elementwise(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from . import functorch, graph
@@ -82,9 +83,27 @@ def bound(name: Hashable, size: int, level: int | None = None) -> Iterator[None]
 
 def axis_size(name: Hashable) -> int:
     """Return the size of a bound axis. Raises `NameError` when the name is not bound."""
+    return _frame(name).size
+
+
+def lane_index(name: Hashable, device: torch.device) -> Tensor | None:
+    """Return the index of each lane along a bound axis, an int32 scalar that differs between the lanes.
+
+    It belongs to the level that maps the axis, so that a trace inside that level captures it. None where no vmap does.
+    Raises `NameError` when the name is not bound.
+    """
+    frame = _frame(name)
+    if frame.level is None:
+        return None
+    with graph.recording_in(frame.trace):
+        indices = torch.arange(frame.size, dtype=torch.int32, device=device)
+    return functorch.add_batch_dim(indices, 0, frame.level)
+
+
+def _frame(name: Hashable) -> Frame:
     for frame in reversed(_frames.stack):
         if frame.name == name:
-            return frame.size
+            return frame
     known = ", ".join(repr(f.name) for f in _frames.stack) or "none"
     raise NameError(
         f"Found an unbound axis name: {name}. The names bound here are: {known}. "

@@ -441,11 +441,24 @@ def dynamic_shape_error(error: Exception) -> Exception:
     )
 
 
+def has_effects(graph: Graph) -> bool:
+    """Tell whether running the graph does something besides computing its results (it prints, it calls the host)."""
+    found = graph.cache.get("has effects")
+    if found is None:
+        found = graph.cache["has effects"] = any(map(calls_for_effect, graph.module.graph.nodes))
+    return found
+
+
+def calls_for_effect(node: fx.Node) -> bool:
+    """Tell whether `node` calls a primitive that does something besides computing its results."""
+    return node.op == "call_function" and getattr(node.target, "has_effect", False)
+
+
 def _has_effect(node: fx.Node) -> bool:
     if node.op in ("placeholder", "output"):
         return True
     schema = getattr(node.target, "_schema", None)
-    return (schema is not None and schema.is_mutable) or getattr(node.target, "has_effect", False)
+    return (schema is not None and schema.is_mutable) or calls_for_effect(node)
 
 
 def depends_on(graph: fx.Graph, sources: Sequence[fx.Node]) -> set[fx.Node]:

@@ -16,14 +16,15 @@ any torch function and any primitive, and may not look at values. Rules are writ
 primitive's graphs, so that they nest to any order.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import axes, functorch, graph
-from .graph import TensorType
+from .graph import Graph, TensorType
 
 Dims = Sequence[int | None]
 
@@ -33,7 +34,11 @@ class Primitive:
 
     __name__ = "primitive"  # FX names nodes by these two
     __module__ = "jaxish"
-    has_effect = False
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether a call does something besides computing its results, so that it must stay although they are unused."""
+        return any(map(graph.has_effects, _graphs_in(vars(self).values())))
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         """Return the types of the results."""
@@ -65,6 +70,13 @@ class Primitive:
         """Return the primitive whose `jvp` or `vjp` the functorch level `level` applies: almost always this one."""
         return self
 
+    def identity(self) -> str:
+        """Return a text that differs between primitives that compute different things.
+
+        It is the same in every process, so that compiled code with a primitive in it can be kept on disk.
+        """
+        return f"{self.__name__}({', '.join(f'{k}={_described(v)}' for k, v in sorted(vars(self).items()))})"
+
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if functorch.peek_interpreter_stack() is not None:
             return list(_Apply.apply(self, *inputs))  # pyright: ignore
@@ -78,6 +90,34 @@ class Primitive:
         if trace.lowering is not None:
             return self.lower(*inputs)
         return trace.emit(self, inputs, self.out_types(*inputs))
+
+
+def graph_identity(body: Graph) -> str:
+    """Return a text that is equal in every process for equal graphs."""
+    found = body.cache.get("identity")
+    if found is None:
+        inner = [n.target.identity() for n in body.module.graph.nodes if isinstance(n.target, Primitive)]
+        text = f"{body.module.code}{body.in_types}{inner}"
+        found = body.cache["identity"] = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return found
+
+
+def _graphs_in(values: Iterable[Any]) -> Iterator[Graph]:
+    for value in values:
+        if isinstance(value, Graph):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _graphs_in(value)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Graph):
+        return graph_identity(value)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_described, value))})"
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return repr(value)
 
 
 def differentiable(dtype: torch.dtype) -> bool:

@@ -21,7 +21,7 @@ from .._core.avals import ShapedArray
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
-from .._core.residuals import Forward, differentiating_level, map_optional, mapped_rule
+from .._core.residuals import Forward, differentiating_level, is_tracked, map_optional, mapped_rule
 from .._core.residuals import Rule as PullRule
 from .flat import Output, arrays_from, as_argument, check_callable, name_of
 from .jit import Program, trace_program, types_key
@@ -403,10 +403,14 @@ class custom_vjp(_CustomFunction):
         arrays = [as_argument(leaf, "custom_vjp") for leaf in leaves]
         tensors = list(map(tensor_of, arrays))
 
-        def forward() -> tuple[Program, tuple[_ForwardRule, Output]]:
-            return self._cached("fwd", nondiff, arrays, spec, lambda: self._forward(nondiff, arrays, spec))
-
         level = differentiating_level()
+        # Where the function is only traced, a later derivative may be with respect to any argument.
+        perturbed = tuple(level is None or not level[1] or is_tracked(t, level[0]) for t in tensors)
+
+        def forward() -> tuple[Program, tuple[_ForwardRule, Output]]:
+            what = f"fwd {perturbed}" if self.symbolic_zeros else "fwd"
+            return self._cached(what, nondiff, arrays, spec, lambda: self._forward(nondiff, arrays, spec, perturbed))
+
         if level is not None:
             call, output = forward()[1]
             return output.spec.unflatten(arrays_from(call.apply(tensors, level[0]), output.kinds))
@@ -420,7 +424,7 @@ class custom_vjp(_CustomFunction):
         return self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
 
     def _forward(
-        self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any
+        self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, perturbed: Sequence[bool]
     ) -> tuple[Program, tuple[_ForwardRule, Output]]:
         """Trace the forward rule; return its program, its primitive and the function's own output."""
         result: Output | None = None
@@ -429,9 +433,7 @@ class custom_vjp(_CustomFunction):
         def fwd(*xs: Any) -> Any:
             nonlocal result, residuals
             if self.symbolic_zeros:
-                xs = tuple(
-                    tree.flatten(x)[1].unflatten(CustomVJPPrimal(v, True) for v in tree.flatten(x)[0]) for x in xs
-                )
+                xs = spec.unflatten(map(CustomVJPPrimal, tree.flatten(xs)[0], perturbed))
             assert self.fwd is not None
             pair = self.fwd(*self._merge(nondiff, xs))
             if not isinstance(pair, tuple | list) or len(pair) != 2:

@@ -207,8 +207,8 @@ def _check_hashable(value: Any) -> Hashable:
 _caches: "weakref.WeakKeyDictionary[Any, dict[Any, dict[Any, Program]]]" = weakref.WeakKeyDictionary()
 
 
-def _cache_of(fun: Callable[..., Any], options: Hashable) -> dict[Any, Program]:
-    # Two jits of one function with the same options share their programs, as in JAX.
+def programs_of(fun: Callable[..., Any], options: Hashable) -> dict[Any, Program]:
+    """Return the programs of a function by types: two jits (or scans, ...) of one function share them, as in JAX."""
     try:
         return _caches.setdefault(fun, {}).setdefault(options, {})
     except TypeError:  # no weak references, or not hashable
@@ -228,7 +228,7 @@ class Jitted:
     def __init__(self, fun: Callable[..., Any], signature: Signature) -> None:
         functools.update_wrapper(self, fun)
         self._fun, self._signature = fun, signature
-        self._programs = _cache_of(fun, signature)
+        self._programs = programs_of(fun, signature)
         self._simple = signature == Signature((), frozenset(), (), frozenset())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

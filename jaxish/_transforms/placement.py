@@ -8,6 +8,7 @@ import torch
 from .._backends import devices
 from .._core import graph, tree
 from .._core.array import Array, as_array, from_kind, tensor_of
+from .._core.avals import ShapedArray, aval_of
 
 
 def device_put(
@@ -77,8 +78,44 @@ def _to_device(self: Array, device: Any, *, stream: Any = None) -> Array:
     return device_put(self, device)
 
 
-# An array's device is a property of the array in JAX, and an object of the floor above here.
-Array.device = property(_device)  # pyright: ignore
-Array.devices = _devices  # pyright: ignore
-Array.platform = _platform  # pyright: ignore
-Array.to_device = _to_device  # pyright: ignore
+def _sharding(self: Array) -> devices.SingleDeviceSharding:
+    """The array's sharding: one device."""
+    return devices.SingleDeviceSharding(devices.of(self._tensor))
+
+
+def _shards(self: Array) -> list[devices.Shard]:
+    """The parts of the array on this process's devices: one."""
+    return [devices.Shard(devices.of(self._tensor), (slice(None),) * self.ndim, 0, self)]
+
+
+def _addressable_data(self: Array, index: int) -> Array:
+    """Return the data of a shard. Raises `IndexError` for an index other than 0."""
+    return _shards(self)[index].data
+
+
+def _aval(self: Array) -> ShapedArray:
+    """The array's type."""
+    return aval_of(self)
+
+
+def _always(value: bool, doc: str) -> property:
+    return property(lambda self: value, doc=doc)
+
+
+# Where an array is belongs to the array in JAX, and to the floor above `_core` here.
+_ATTRIBUTES: dict[str, Any] = {
+    "device": property(_device),
+    "devices": _devices,
+    "platform": _platform,
+    "to_device": _to_device,
+    "sharding": property(_sharding),
+    "addressable_shards": property(_shards),
+    "global_shards": property(_shards),
+    "addressable_data": _addressable_data,
+    "aval": property(_aval),
+    "committed": _always(False, "Whether the array was placed explicitly; with one device it never matters."),
+    "is_fully_addressable": _always(True, "Whether this process has all of the array."),
+    "is_fully_replicated": _always(True, "Whether every device of the array has all of it."),
+}
+for _name, _attribute in _ATTRIBUTES.items():
+    setattr(Array, _name, _attribute)

@@ -5,6 +5,8 @@ from . import linalg as linalg
 # for those who look at the graph
 from .autodiff_barriers import optimization_barrier as optimization_barrier
 from .autodiff_barriers import stop_gradient as stop_gradient
+from .composite import composite as composite
+from .composite import scaled_dot as scaled_dot
 from .contraction import DotAlgorithm as DotAlgorithm
 from .contraction import DotAlgorithmPreset as DotAlgorithmPreset
 from .contraction import DotDimensionNumbers as DotDimensionNumbers
@@ -17,8 +19,11 @@ from .contraction import dot_general as dot_general
 # control flow
 from .control_flow import associative_scan as associative_scan
 from .control_flow import cond as cond
+from .control_flow import custom_linear_solve as custom_linear_solve
+from .control_flow import custom_root as custom_root
 from .control_flow import fori_loop as fori_loop
 from .control_flow import map as map
+from .control_flow import platform_dependent as platform_dependent
 from .control_flow import scan as scan
 from .control_flow import switch as switch
 from .control_flow import while_loop as while_loop
@@ -104,6 +109,26 @@ from .gather_scatter import scatter_max as scatter_max
 from .gather_scatter import scatter_min as scatter_min
 from .gather_scatter import scatter_mul as scatter_mul
 from .gather_scatter import scatter_sub as scatter_sub
+from .parallel import all_gather as all_gather
+from .parallel import all_to_all as all_to_all
+from .parallel import axis_index as axis_index
+from .parallel import axis_size as axis_size
+from .parallel import pbroadcast as pbroadcast
+from .parallel import pcast as pcast
+from .parallel import pmax as pmax
+from .parallel import pmean as pmean
+from .parallel import pmin as pmin
+from .parallel import ppermute as ppermute
+from .parallel import precv as precv
+from .parallel import psend as psend
+from .parallel import pshuffle as pshuffle
+from .parallel import psum as psum
+from .parallel import psum_scatter as psum_scatter
+from .parallel import pswapaxes as pswapaxes
+from .parallel import ragged_all_to_all as ragged_all_to_all
+from .random_bits import RandomAlgorithm as RandomAlgorithm
+from .random_bits import rng_bit_generator as rng_bit_generator
+from .random_bits import rng_uniform as rng_uniform
 from .ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
 from .ragged import ragged_dot as ragged_dot
 from .ragged import ragged_dot_general as ragged_dot_general
@@ -167,6 +192,9 @@ from .special import lgamma as lgamma
 from .special import polygamma as polygamma
 from .special import random_gamma_grad as random_gamma_grad
 from .special import zeta as zeta
+from .tokens import after_all as after_all
+from .tokens import create_token as create_token
+from .tokens import dce_sink as dce_sink
 from .transcendental import AccuracyMode as AccuracyMode
 from .transcendental import Tolerance as Tolerance
 from .transcendental import acos as acos

@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch  # pyright: ignore
 
-from .._core import graph, unsigned
+from .._core import functorch, graph, unsigned
 from .._core.primitive import Dims, Primitive, TensorType, batch_front, instantiate
 
 

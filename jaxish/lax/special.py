@@ -99,7 +99,7 @@ def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
 
 
 _IGAMMA_GRAD_A = Elementwise("igamma_grad_a", incomplete.igamma_grad_a, None, incomplete.igamma_grad_a_op)
-_RANDOM_GAMMA_GRAD = Elementwise(
+gamma_slope = Elementwise(
     "random_gamma_grad", incomplete.random_gamma_grad, None, incomplete.random_gamma_grad_op
 )
 
@@ -144,7 +144,7 @@ def random_gamma_grad(*args: Any) -> Array:
     if not hasattr(a, "shape") or not hasattr(x, "shape"):
         raise AttributeError("random_gamma_grad takes arrays; make an array of a scalar with jnp.asarray.")
     (p, t), _ = operands("random_gamma_grad", ops.FLOATING, a, x)
-    return Array(_RANDOM_GAMMA_GRAD(p, t), False)
+    return Array(gamma_slope(p, t), False)
 
 
 # Beta, zeta and Bessel functions

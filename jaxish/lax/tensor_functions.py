@@ -8,9 +8,8 @@ import math
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch  # pyright: ignore
 
-from .._core import graph, unsigned
+from .._core import functorch, graph, unsigned
 from .elementwise_primitive import Elementwise
 
 

@@ -1,6 +1,5 @@
 """What loops and branches share: their functions traced to graphs, carries checked, primitives that hold graphs."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,10 @@ from ..._backends import structured
 from ..._core import dtypes, graph, tree
 from ..._core.array import Array, tensor_of, type_text
 from ..._core.graph import Graph
-from ..._core.primitive import Primitive
+from ..._core.primitive import Primitive, graph_identity
 from ..._core.promotion import convert
 from ..._transforms.flat import as_argument, name_of
-from ..._transforms.jit import Program, trace_program
+from ..._transforms.jit import Program, programs_of, trace_program, types_key
 
 
 class Structured(Primitive):
@@ -27,20 +26,7 @@ class Structured(Primitive):
         return structured.call(self, self.identity(), inputs)
 
     def identity(self) -> str:
-        """Return a text that is equal in every process for equal graphs and parameters."""
-        digest = hashlib.sha256()
-        for body in self.graphs:
-            digest.update(graph_identity(body).encode())
-        return f"{self.__name__}{self.parameters}:{digest.hexdigest()[:32]}"
-
-
-def graph_identity(body: Graph) -> str:
-    """Return a text that is equal in every process for equal graphs."""
-    found = body.cache.get("identity")
-    if found is None:
-        inner = [n.target.identity() for n in body.module.graph.nodes if isinstance(n.target, Structured)]
-        found = body.cache["identity"] = f"{body.module.code}{body.in_types}{inner}"
-    return found
+        return f"{self.__name__}{self.parameters}{[graph_identity(g) for g in self.graphs]}"
 
 
 @dataclass
@@ -63,8 +49,14 @@ class Operands:
 
 
 def trace_body(fun: Callable[..., Any], arrays: Sequence[Array], spec: tree.Spec, what: str) -> Program:
-    """Trace `fun`, whose positional arguments are the tree of `arrays`."""
-    return trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), what)
+    """Trace `fun`, whose positional arguments are the tree of `arrays`; once per types, unless it captures a tracer."""
+    programs, key = programs_of(fun, what), types_key(arrays, spec)
+    found = programs.get(key)
+    if found is None:
+        found = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), what)
+        if not found.closed.captures_tracers:
+            programs[key] = found
+    return found
 
 
 def carry_program(

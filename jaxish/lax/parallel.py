@@ -1,0 +1,397 @@
+"""Collectives over named axes (`vmap(axis_name=...)`): sums, extrema, permutations, gathers and exchanges of lanes.
+
+`axis_name` is a name or a tuple of names; an operand may be a pytree. With `axis_index_groups` (lists that cover all
+lane indices once) the lanes of each group act among themselves. The primitives are in `collectives`.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import axes, tree
+from .._core.array import Array, default_torch_device, tensor_of
+from .._core.dimensions import canonical_axis
+from .._core.promotion import convert
+from .collectives import AllGather, AllToAll, AxisIndex, Groups, PMax, PMin, PPermute, PSum, PSumScatter, group_size
+from .operands import array_of
+from .reductions import reduce_max, reduce_min, reduce_sum
+
+
+def _names(axis_name: Any) -> tuple[Any, ...]:
+    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
+
+
+def _on_leaves(function: Callable[[Any], Any], x: Any) -> Any:
+    leaves, spec = tree.flatten(x)
+    return spec.unflatten([function(leaf) for leaf in leaves])
+
+
+def _groups(axis_index_groups: Any, names: Sequence[Hashable]) -> Groups | None:
+    if axis_index_groups is None:
+        return None
+    groups = tuple(map(tuple, axis_index_groups))
+    if any(isinstance(name, int) for name in names):
+        raise ValueError("axis_index_groups only supported for sums over just named axes")
+    if sorted(i for group in groups for i in group) != list(range(sum(map(len, groups)))):
+        raise ValueError("axis_index_groups must cover all indices exactly once")
+    if len(names) > 1:
+        raise NotImplementedError(
+            f"axis_index_groups over several axes {names} is not supported; make the groups an axis of their own by "
+            "nesting vmaps, and name that."
+        )
+    return groups
+
+
+def _equal_groups(axis_index_groups: Any, names: Sequence[Hashable]) -> Groups | None:
+    groups = _groups(axis_index_groups, names)
+    if groups is not None and len({len(g) for g in groups}) > 1:
+        raise ValueError(f"axis_index_groups must all be the same size here, got {groups}")
+    return groups
+
+
+def _lane(name: Hashable) -> Tensor:
+    device = default_torch_device()
+    index = axes.lane_index(name, device)
+    return AxisIndex(name, device)()[0] if index is None else tensor_of(Array(index))
+
+
+# -------------------------------------------------------------------------------------------------------- reductions
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Return the sum of `x` over the lanes of the named axes, the same for each of them; bools count as int32.
+
+    Integers among the names are dimensions of `x`. A Python or NumPy value gives its multiple by the number of lanes,
+    without a computation: `psum(1, name)` is the size of the axis as a Python integer.
+    Raises `NameError` for a name that is not bound.
+    """
+    names = _names(axis_name)
+    if not names:
+        return x
+    groups = _groups(axis_index_groups, names)
+    named, positions = _partition(names)
+    count = len(groups[0]) if groups is not None else math.prod(map(axes.axis_size, named))
+
+    def total(leaf: Any) -> Any:
+        if not positions and isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic):
+            return _multiple(leaf, count)
+        array = array_of("psum", leaf)
+        if array.dtype == np.bool_:
+            array = Array(convert(tensor_of(array), torch.int32))
+        if positions:
+            array = reduce_sum(array, [canonical_axis(p, array.ndim) for p in positions])
+        return _reduced(PSum, array, named, groups)
+
+    return _on_leaves(total, x)
+
+
+def _multiple(leaf: Any, count: int) -> Any:
+    if isinstance(leaf, bool):
+        return Array(torch.full((), leaf * count, dtype=torch.int32, device=default_torch_device()))
+    if isinstance(leaf, int | float | complex) and not isinstance(leaf, np.generic):
+        return type(leaf)(count) * leaf
+    leaf = np.asarray(leaf) if leaf.dtype != np.bool_ else np.asarray(leaf, np.int32)
+    return np.asarray(count, leaf.dtype) * leaf
+
+
+def _partition(names: Sequence[Any]) -> tuple[list[Hashable], list[int]]:
+    return [n for n in names if not isinstance(n, int)], [n for n in names if isinstance(n, int)]
+
+
+def _reduced(kind: Any, array: Array, named: Sequence[Hashable], groups: Groups | None) -> Array:
+    tensor = tensor_of(array)
+    for name in named:
+        (tensor,) = kind(name, axes.axis_size(name), groups)(tensor)
+    return Array(tensor, array.weak_type)
+
+
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Return the mean of `x` over the lanes of the named axes, the same for each of them. As for `psum` otherwise."""
+    total = psum(x, axis_name, axis_index_groups=axis_index_groups)
+    count = psum(1, axis_name, axis_index_groups=axis_index_groups)
+    return _on_leaves(lambda leaf: leaf / count, total)
+
+
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Return the greatest of `x` over the lanes of the named axes. Integers among the names are dimensions of `x`.
+
+    It has no derivative rule at the level of the axis, as in JAX. Raises `NameError` for a name that is not bound.
+    """
+    return _extremum("pmax", PMax, reduce_max, x, axis_name, axis_index_groups)
+
+
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Return the least of `x` over the lanes of the named axes. As for `pmax` otherwise."""
+    return _extremum("pmin", PMin, reduce_min, x, axis_name, axis_index_groups)
+
+
+def _extremum(function: str, kind: Any, reduce: Any, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
+    names = _names(axis_name)
+    groups = _groups(axis_index_groups, names)
+    named, positions = _partition(names)
+
+    def greatest(leaf: Any) -> Array:
+        array = array_of(function, leaf)
+        if positions:
+            array = reduce(array, [canonical_axis(p, array.ndim) for p in positions])
+        return _reduced(kind, array, named, groups)
+
+    return _on_leaves(greatest, x)
+
+
+# ------------------------------------------------------------------------------------------------------- permutations
+
+
+def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Return the operand of another lane: `perm` has pairs (source, destination); lanes without a source get zeros.
+
+    Raises `ValueError` when a source or a destination comes twice or is out of range.
+    """
+    (name,) = _single("ppermute", axis_name)
+    size = axes.axis_size(name)
+    sources: list[int | None] = [None] * size
+    pairs = [(int(s), int(d)) for s, d in perm]
+    for source, destination in pairs:
+        if not (0 <= source < size and 0 <= destination < size):
+            raise ValueError(f"ppermute: {(source, destination)} is out of range for the axis {name!r} of size {size}")
+        if sources[destination] is not None or sources.count(source):
+            raise ValueError(f"ppermute sources and destinations must be unique, got {perm}.")
+        sources[destination] = source
+    permute = PPermute(name, size, tuple(sources))
+
+    def permuted(leaf: Any) -> Array:
+        array = array_of("ppermute", leaf)
+        return Array(permute(tensor_of(array), _lane(name))[0], array.weak_type)
+
+    return _on_leaves(permuted, x)
+
+
+def _single(function: str, axis_name: Any) -> tuple[Hashable]:
+    names = _names(axis_name)
+    if len(names) != 1:
+        raise NotImplementedError(f"{function} over several axes {names} is not supported; name one axis at a time.")
+    return names  # pyright: ignore
+
+
+def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+    """Return for lane i the operand of lane `perm[i]`. Raises `ValueError` when `perm` is no permutation."""
+    if sorted(perm) != list(range(len(perm))):
+        raise ValueError(f"`perm` does not represent a permutation: {perm}")
+    return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+    """Return the operand of lane `source` on every lane. Raises `ValueError` when there is no such lane."""
+    (name,) = _single("pbroadcast", axis_name)
+    size = axes.axis_size(name)
+    if not 0 <= source < size:
+        raise ValueError(f"pbroadcast: source {source} is out of range for the axis {name!r} of size {size}")
+
+    def broadcast(leaf: Any) -> Array:
+        array = array_of("pbroadcast", leaf)
+        return Array(AllGather(name, size)(tensor_of(array), _lane(name))[0].select(0, source), array.weak_type)
+
+    return _on_leaves(broadcast, x)
+
+
+# ----------------------------------------------------------------------------------------------- gathers and exchanges
+
+
+def all_gather(
+    x: Any,
+    axis_name: Any,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Any:
+    """Return the operands of all lanes: stacked along a new dimension `axis`, or concatenated along it if `tiled`.
+
+    `to` says how the result's type varies in shard_map ("varying" or "invarying"); it changes no value.
+    """
+    if to not in ("varying", "invarying", "reduced"):
+        raise ValueError(
+            "Got unexpected `to` value for `jax.lax.all_gather`. Allowed `to` values are: varying, invarying, reduced"
+        )
+    if to == "reduced":
+        raise NotImplementedError("all_gather(to='reduced') needs shard_map's reduced types; use to='varying'.")
+    names = _names(axis_name)
+    groups = _equal_groups(axis_index_groups, names)
+
+    def gathered(leaf: Any) -> Array:
+        array = array_of("all_gather", leaf)
+        tensor = tensor_of(array)
+        dim = canonical_axis(axis, tensor.dim() + (not tiled))
+        rank = tensor.dim()
+        for name in reversed(names):
+            (tensor,) = AllGather(name, axes.axis_size(name), groups)(tensor, _lane(name))
+        leading = tensor.dim() - rank
+        # The lanes of several axes count as of one, the first name's slowest.
+        tensor = tensor.flatten(0, leading - 1).movedim(0, dim) if leading else tensor
+        return Array(tensor.flatten(dim, dim + 1) if tiled and leading else tensor, array.weak_type)
+
+    return _on_leaves(gathered, x)
+
+
+def psum_scatter(
+    x: Any,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    tiled: bool = False,
+) -> Any:
+    """Return for lane i the slice i along `scatter_dimension` of the sum over all lanes.
+
+    The dimension must have the axis's size and goes away; if `tiled`, its size is a multiple, and blocks are scattered.
+    Raises `ValueError` when sizes do not fit.
+    """
+    names = _names(axis_name)
+    groups = _equal_groups(axis_index_groups, names)
+    sizes = [axes.axis_size(name) for name in names]
+    count = math.prod(group_size(s, groups) for s in sizes)
+
+    def scattered(leaf: Any) -> Array:
+        array = array_of("psum_scatter", leaf)
+        tensor = tensor_of(array)
+        dim = canonical_axis(scatter_dimension, tensor.dim())
+        given = tensor.shape[dim]
+        if tiled and given % count:
+            raise ValueError(
+                f"tiled reduce_scatter operand scatter dimension size {given} must be divisible by shard_count {count}"
+            )
+        if not tiled and given != count:
+            raise ValueError(f"reduce_scatter operand scatter dimension size {given} must match shard count {count}")
+        blocks = tensor.unflatten(dim, (count, given // count)) if tiled else tensor
+        blocks = blocks.movedim(dim, 0)
+        if len(names) > 1:
+            blocks = blocks.unflatten(0, sizes)
+        for name, size in zip(names, sizes, strict=True):
+            (blocks,) = PSumScatter(name, size, groups)(blocks, _lane(name))
+        return Array(blocks, array.weak_type)
+
+    return _on_leaves(scattered, x)
+
+
+def all_to_all(
+    x: Any,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    tiled: bool = False,
+) -> Any:
+    """Return for lane i slice i along `split_axis` of every lane's operand, stacked along `concat_axis`.
+
+    The split dimension must have the axis's size and goes away; if `tiled`, it is cut into blocks, and these are
+    concatenated. Raises `ValueError` when sizes do not fit.
+    """
+    names = _names(axis_name)
+    groups = _equal_groups(axis_index_groups, names)
+    sizes = [axes.axis_size(name) for name in names]
+    count = math.prod(group_size(s, groups) for s in sizes)
+
+    def exchanged(leaf: Any) -> Array:
+        array = array_of("all_to_all", leaf)
+        tensor = tensor_of(array)
+        split = canonical_axis(split_axis, tensor.dim())
+        concat = canonical_axis(concat_axis, tensor.dim())
+        given = tensor.shape[split]
+        if tiled and given % count:
+            raise ValueError(
+                f"The size of all_to_all split_axis ({given}) has to be divisible by the size of the named axis "
+                f"{axis_name} ({count})"
+            )
+        if not tiled and given != count:
+            raise ValueError(
+                "all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
+                f"{count} and {given} respectively."
+            )
+        slices = tensor.unflatten(split, (count, given // count)) if tiled else tensor
+        slices = slices.movedim(split, 0)
+        if len(names) > 1:
+            slices = slices.unflatten(0, sizes)
+        for position, (name, size) in enumerate(zip(names, sizes, strict=True)):
+            (swapped,) = AllToAll(name, size, groups)(slices.movedim(position, 0), _lane(name))
+            slices = swapped.movedim(0, position)
+        if len(names) > 1:
+            slices = slices.flatten(0, len(names) - 1)
+        slices = slices.movedim(0, concat)
+        return Array(slices.flatten(concat, concat + 1) if tiled else slices, array.weak_type)
+
+    return _on_leaves(exchanged, x)
+
+
+def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Return `x` with the lanes of the named axis and the dimension `axis`, of the same size, exchanged."""
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+# ---------------------------------------------------------------------------------------------------------- the axes
+
+
+def axis_index(axis_name: Any) -> Array:
+    """Return the index of the lane along the named axis, an int32 scalar; for a tuple, the first name counts slowest.
+
+    Raises `NameError` for a name that is not bound.
+    """
+    names = _names(axis_name)
+    index = torch.zeros((), dtype=torch.int32, device=default_torch_device()) if len(names) != 1 else None
+    for name in names:
+        lane = _lane(name)
+        index = lane if index is None else index * axes.axis_size(name) + lane
+    assert index is not None
+    return Array(index)
+
+
+def axis_size(axis_name: Any) -> int:
+    """Return the number of lanes of the named axis, for a tuple the product, as a Python integer.
+
+    Raises `NameError` for a name that is not bound.
+    """
+    return math.prod(map(axes.axis_size, _names(axis_name)))
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """Refused outside shard_map, whose types it changes: `ValueError`. Values never depend on it."""
+    if isinstance(axis_name, set | frozenset):
+        raise TypeError(f"axis_name must be a tuple or a str. Got {axis_name}")
+    if not axis_name:
+        return x
+    if to not in ("unreduced", "reduced", "varying"):
+        raise ValueError(f"Got unexpected `to` value {to!r}. Allowed `to` values are: unreduced, reduced, varying")
+    raise ValueError("pcast should be called under jax.shard_map; under vmap, leave it out.")
+
+
+# -------------------------------------------------------------------------------------------------------- not on vmap
+
+
+def ragged_all_to_all(
+    operand: Any,
+    output: Any,
+    input_offsets: Any,
+    send_sizes: Any,
+    output_offsets: Any,
+    recv_sizes: Any,
+    *,
+    axis_name: Any,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+) -> Any:
+    """Refused: an exchange of slices whose sizes are values has no torch operator."""
+    raise NotImplementedError("ragged_all_to_all is not supported; pad the slices to one size and use all_to_all.")
+
+
+def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Refused: one-sided communication does not exist here, as in JAX outside GPUs."""
+    raise NotImplementedError("psend is not supported; use ppermute, which sends and receives.")
+
+
+def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Refused: one-sided communication does not exist here, as in JAX outside GPUs."""
+    raise NotImplementedError("precv is not supported; use ppermute, which sends and receives.")
