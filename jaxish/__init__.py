@@ -5,6 +5,7 @@ This module hands on the names of `jax`.
 """
 
 from . import core as core
+from . import debug as debug
 from . import dtypes as dtypes
 from . import errors as errors
 from . import lax as lax
@@ -16,6 +17,7 @@ from . import tree as tree
 from . import tree_util as tree_util
 from . import typing as typing
 from ._backends.devices import Device as Device
+from ._backends.devices import Shard as Shard
 from ._backends.devices import default_backend as default_backend
 from ._backends.devices import device_count as device_count
 from ._backends.devices import devices as devices
@@ -34,7 +36,6 @@ from ._core.config import debug_nans as debug_nans
 from ._core.config import default_device as default_device
 from ._core.config import default_matmul_precision as default_matmul_precision
 from ._core.config import default_prng_impl as default_prng_impl
-from ._core.config import disable_jit as disable_jit
 from ._core.config import enable_custom_prng as enable_custom_prng
 from ._core.config import enable_x64 as enable_x64
 from ._core.config import explain_cache_misses as explain_cache_misses
@@ -50,6 +51,8 @@ from ._transforms.autodiff import linear_transpose as linear_transpose
 from ._transforms.autodiff import linearize as linearize
 from ._transforms.autodiff import value_and_grad as value_and_grad
 from ._transforms.autodiff import vjp as vjp
+from ._transforms.callbacks import effects_barrier as effects_barrier
+from ._transforms.callbacks import pure_callback as pure_callback
 from ._transforms.closures import closure_convert as closure_convert
 from ._transforms.custom_rules import custom_gradient as custom_gradient
 from ._transforms.custom_rules import custom_jvp as custom_jvp
@@ -61,6 +64,7 @@ from ._transforms.jacobians import jacrev as jacrev
 from ._transforms.jaxpr import eval_shape as eval_shape
 from ._transforms.jaxpr import make_jaxpr as make_jaxpr
 from ._transforms.jit import clear_caches as clear_caches
+from ._transforms.jit import disable_jit as disable_jit
 from ._transforms.jit import jit as jit
 from ._transforms.placement import block_until_ready as block_until_ready
 from ._transforms.placement import copy_to_host_async as copy_to_host_async

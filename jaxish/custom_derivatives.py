@@ -6,3 +6,5 @@ from ._transforms.custom_rules import SymbolicZero as SymbolicZero
 from ._transforms.custom_rules import custom_gradient as custom_gradient
 from ._transforms.custom_rules import custom_jvp as custom_jvp
 from ._transforms.custom_rules import custom_vjp as custom_vjp
+from ._transforms.custom_rules import custom_vjp_primal_tree_values as custom_vjp_primal_tree_values
+from ._transforms.custom_rules import zero_from_primal as zero_from_primal

@@ -132,9 +132,9 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
     return len(found) == len(values) and all(map(operator.is_, found, values))
 
 
-def is_tree_node(tree: Any) -> bool:
-    """Tell whether `tree` is an inner node."""
-    return _tree.children_with_keys(tree) is not None
+def is_tree_node(typ: type) -> bool:
+    """Tell whether instances of the class `typ` are inner nodes."""
+    return _tree.is_node_type(typ)
 
 
 def tree_leaves_with_path(

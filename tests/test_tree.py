@@ -64,6 +64,8 @@ PROGRAMS = {
     "compose": lambda j: str(j.tree.structure((0, 0)).compose(j.tree.structure([0]))),
     "treedef_tuple": lambda j: str(j.tree_util.treedef_tuple([j.tree.structure(0), j.tree.structure([0])])),
     "map with path": lambda j: j.tree.map_with_path(lambda p, x: j.tree_util.keystr(p), {"a": (1, 2)}),
+    "is_tree_node": lambda j: [j.tree_util.is_tree_node(t) for t in (tuple, dict, Point, int, type(None))],
+    "reduce associative": lambda j: j.tree.reduce_associative(lambda a, b: a + b, [1, (2, 3), 4]),
     "all_leaves": lambda j: (j.tree_util.all_leaves([1, 2]), j.tree_util.all_leaves([1, (2,)])),
     "ravel": lambda j: np.asarray(j.flatten_util.ravel_pytree({"a": np.ones(2, np.float32), "b": 3.0})[0]).tolist(),
 }
@@ -129,7 +131,7 @@ def test_a_registered_dataclass_is_a_node_with_static_fields():
         @dataclasses.dataclass
         class Layer:
             w: object
-            name: str = dataclasses.field(metadata={"static": True})
+            name: str = j.tree.static(default="n")
 
         layer = Layer(1, "x")
         paths = [j.tree_util.keystr(p) for p, _ in j.tree.leaves_with_path(layer)]

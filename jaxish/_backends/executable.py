@@ -34,11 +34,13 @@ class Executable:
     def __init__(self, body: Graph) -> None:
         self.body = body
         self.backend = config.backend.value
+        # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
+        direct = debugging.is_on() or graph.has_effects(body)
         self.run: Callable[..., Sequence[Tensor]] = {
             "direct": self.direct,
             "compiled": self._compile_and_run,
             "auto": self._run_first,
-        }["direct" if debugging.is_on() else config.jit_tier.value]
+        }["direct" if direct else config.jit_tier.value]
 
     @property
     def direct(self) -> Callable[..., Sequence[Tensor]]:
@@ -47,7 +49,8 @@ class Executable:
 
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
-        self.run = self.request().compile() if can_compile() else self.direct
+        compilable = can_compile() and not graph.has_effects(self.body)
+        self.run = self.request().compile() if compilable else self.direct
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""

@@ -8,6 +8,7 @@ in buffers of static size. An operator that is not in the tables here raises `Un
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +80,13 @@ _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": 
 _REDUCTIONS = {"sum": ("0", "{0} + {1}"), "prod": ("1", "{0} * {1}"), "mean": ("0", "{0} + {1}")}
 
 
+_SEVERAL_RESULTS = ("_linalg_solve_ex", "split_with_sizes", "split", "unbind")
+
+
+def _no_element(index: Sequence[str]) -> str:
+    raise Unsupported("an operator's several results used as one")
+
+
 def _literal(value: Any, dtype: torch.dtype) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -116,6 +124,10 @@ class Emitter:
     def _call(self, node: fx.Node) -> Value:
         meta = node.meta.get("val")
         name = getattr(node.target, "__name__", "").split(".")[0]
+        if node.target is operator.getitem:
+            return self._part(*node.args)
+        if name in _SEVERAL_RESULTS:
+            return Value((), torch.bool, _no_element)  # nothing reads it but getitem, which looks at the node
         if not isinstance(meta, Tensor) or meta.dtype not in C_TYPES or getattr(node.target, "namespace", "") != "aten":
             raise Unsupported(str(node.target))
         view = getattr(self, f"_view_{name}", None)
@@ -123,6 +135,30 @@ class Emitter:
             return view(tuple(meta.shape), *self._arguments(node))
         value = self._computed(name, node, tuple(meta.shape), meta.dtype)
         return self.stored(value) if len(node.users) > 1 or math.prod(value.shape) == 1 else value
+
+    def _part(self, source: Any, index: Any) -> Value:
+        """Return one result of an operator that has several."""
+        name, given = source.target.__name__.split(".")[0], self._arguments(source)
+        shape, operand = tuple(source.meta["val"][index].shape), given[0]
+        if name == "_linalg_solve_ex" and index == 0 and len(operand.shape) == 2:
+            return self._solved(operand, given[1], shape)
+        if name in ("split_with_sizes", "split", "unbind"):
+            dim = (given[-1] if len(given) > (1 if name == "unbind" else 2) else 0) % len(operand.shape)
+            if name == "unbind":
+                return self._view_select(shape, operand, dim, index)
+            start = sum(given[1][:index]) if name == "split_with_sizes" else given[1] * index
+            return self._view_slice(shape, operand, dim, start, start + shape[dim])
+        raise Unsupported(f"result {index} of {name}")
+
+    def _solved(self, matrix: Value, right: Value, shape: tuple[int, ...]) -> Value:
+        """Emit Gaussian elimination with row pivoting; return the solution of `matrix` x = `right`."""
+        size, columns, dtype = matrix.shape[0], math.prod(shape[1:]), matrix.dtype
+        a, b = self._declared(matrix.shape, dtype), self._declared(shape, dtype)
+        index = ["i0", "i1"][: len(shape)]
+        self.lines.append(f"{loops_over(['i0', 'i1'], matrix.shape)}{a}[i0*{size}+i1] = {matrix.load(['i0', 'i1'])};")
+        self.lines.append(f"{loops_over(index, shape)}{b}[{flat_index(index, shape)}] = {right.load(index)};")
+        self.lines.append(f"solve<{C_TYPES[dtype]}, {size}, {columns}>({a}, {b});")
+        return Value(shape, dtype, lambda i: f"{b}[{flat_index(i, shape)}]")
 
     def _arguments(self, node: fx.Node) -> list[Any]:
         return [self.values[a] if isinstance(a, fx.Node) else a for a in node.args]
@@ -137,6 +173,10 @@ class Emitter:
             )
             text = _literal(fill, dtype)
             return Value(shape, dtype, lambda index: text)
+        if name == "arange":
+            start = args[0] if len(args) > 1 else 0
+            step = args[2] if len(args) > 2 else 1
+            return Value(shape, dtype, lambda i: f"(({C_TYPES[dtype]}){start}+({i[0]})*({C_TYPES[dtype]}){step})")
         if name in ("add", "sub", "rsub"):
             alpha = node.kwargs.get("alpha", args[2] if len(args) > 2 else 1)
             if alpha != 1:

@@ -44,6 +44,27 @@ OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERL
 template <class T> static inline T maximum(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> static inline T minimum(T a, T b) { return a != a || a < b ? a : b; }
 template <class T> static inline T power(T a, T b) { return (T)std::pow(a, b); }
+template <class T, int n, int m> static void solve(T* a, T* b) {  // Gaussian elimination with row pivoting, in place
+  for (int k = 0; k < n; ++k) {
+    int p = k;
+    for (int i = k + 1; i < n; ++i) if (std::abs(a[i*n+k]) > std::abs(a[p*n+k])) p = i;
+    if (p != k) {
+      for (int j = 0; j < n; ++j) { T t = a[k*n+j]; a[k*n+j] = a[p*n+j]; a[p*n+j] = t; }
+      for (int j = 0; j < m; ++j) { T t = b[k*m+j]; b[k*m+j] = b[p*m+j]; b[p*m+j] = t; }
+    }
+    for (int i = k + 1; i < n; ++i) {
+      T f = a[i*n+k] / a[k*n+k];
+      for (int j = k; j < n; ++j) a[i*n+j] -= f * a[k*n+j];
+      for (int j = 0; j < m; ++j) b[i*m+j] -= f * b[k*m+j];
+    }
+  }
+  for (int k = n - 1; k >= 0; --k)
+    for (int j = 0; j < m; ++j) {
+      T t = b[k*m+j];
+      for (int i = k + 1; i < n; ++i) t -= a[k*n+i] * b[i*m+j];
+      b[k*m+j] = t / a[k*n+k];
+    }
+}
 """
 
 
@@ -230,5 +251,11 @@ def run(
 ) -> list[Tensor]:
     """Run a native loop and return its results, which are of these types."""
     outputs = [torch.empty(t.shape, dtype=t.dtype) for t in types]
-    loop([t.contiguous() for t in inputs], outputs, length, reverse)
+    loop([_in_memory(t) for t in inputs], outputs, length, reverse)
     return outputs
+
+
+def _in_memory(tensor: Tensor) -> Tensor:
+    if tensor._is_zerotensor():  # torch's stand-in for a derivative that is zero has no memory
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+    return tensor.contiguous()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 
 from . import axes
-from .graph import Graph, TensorType, trace, writers_to
+from .graph import Graph, TensorType, calls_for_effect, depends_on, has_effects, trace, writers_to
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
 
@@ -27,13 +27,15 @@ def _traced(function: Callable[..., Sequence[Tensor]], types: Sequence[TensorTyp
     return closed.graph
 
 
-def subgraph(graph: Graph, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> Graph:
-    """Return the part of `graph` that computes the nodes `outputs` from the nodes `inputs`."""
+def subgraph(
+    graph: Graph, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], effects: Sequence[fx.Node] = ()
+) -> Graph:
+    """Return the part of `graph` that computes the nodes `outputs` from the nodes `inputs`, and calls `effects`."""
     part, copies = fx.Graph(), {}
     for position, node in enumerate(inputs):
         copies[node] = part.placeholder(f"arg{position}")
         copies[node].meta = dict(node.meta)
-    wanted = between(inputs, outputs)
+    wanted = between(inputs, [*outputs, *effects])
     for node in graph.module.graph.nodes:
         if node in wanted:
             copies[node] = part.node_copy(node, lambda n: copies[n])
@@ -59,7 +61,7 @@ def between(inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> set[fx.Nod
                 found.add(node)
                 pending.extend(node.all_input_nodes)
         if found:
-            pending = [n for n in writers_to(outputs[0].graph, found) if n not in found and n not in known]
+            pending = [n for n in writers_to(next(iter(found)).graph, found) if n not in found and n not in known]
     return found
 
 
@@ -201,9 +203,19 @@ def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:
             count = len(wanted)
             return vjp_call(graph, wanted, tensors[:count], tensors[count:])[1]
 
-        return _traced(run, [*graph.in_types, *(t for t in graph.out_types if differentiable(t.dtype))])
+        traced = _traced(run, [*graph.in_types, *(t for t in graph.out_types if differentiable(t.dtype))])
+        return _late_effects_only(traced, len(wanted)) if has_effects(graph) else traced
 
     return cached(graph, ("vjp", wanted), make)
+
+
+def _late_effects_only(graph: Graph, primals: int) -> Graph:
+    """Drop the effects of the forward pass, which has been run before."""
+    nodes = graph.module.graph
+    inputs = nodes.find_nodes(op="placeholder")
+    late = depends_on(nodes, inputs[primals:])
+    outputs: Any = nodes.output_node().args[0]
+    return subgraph(graph, inputs, outputs, [n for n in nodes.nodes if n in late and calls_for_effect(n)])
 
 
 def vjp_call(

@@ -45,7 +45,8 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
 
     Raises `TypeError` for sizes that are negative or no concrete integers.
     """
-    sizes: Sequence[Any] = tuple(shape) if isinstance(shape, Iterable) and not _is_scalar_array(shape) else (shape,)
+    several: Any = shape if isinstance(shape, Iterable) and not _is_scalar_array(shape) else (shape,)
+    sizes = tuple(several)
     for size in sizes:
         if isinstance(size, Array) and is_abstract(size):
             raise TypeError(

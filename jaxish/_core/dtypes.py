@@ -204,11 +204,9 @@ def _issubdtype(a: Any, b: Any) -> bool:
 _CONCRETE = frozenset(d.type for d in TO_TORCH)
 
 
-def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """Tell whether dtype `arg1` is `arg2` or below it in NumPy's hierarchy, extended by ml_dtypes and random keys."""
-    arg1 = _scalar_class(arg1)
-    arg2 = _scalar_class(arg2)
-    return _issubdtype(arg1, arg2)
+def issubdtype(a: Any, b: Any) -> bool:
+    """Tell whether dtype `a` is `b` or below it in NumPy's hierarchy, extended by ml_dtypes and random keys."""
+    return _issubdtype(_scalar_class(a), _scalar_class(b))
 
 
 def _scalar_class(x: Any) -> Any:

@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import torch
+
 from . import tree
 from .array import Array
 
@@ -72,11 +74,9 @@ def moves_elements(*data: int) -> Callable[[F], F]:
 
 def _by_words(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], data: Sequence[int]) -> Any:
     leaves, spec = tree.flatten([args[i] for i in data if i < len(args)])
-    if not leaves or not all(isinstance(leaf, ExtendedArray) for leaf in leaves):
-        refuse(function.__name__, leaves)
-        refuse(function.__name__, [*args, *kwargs.values()])
-    if len({leaf.kind for leaf in leaves}) > 1:
-        refuse(function.__name__, leaves)
+    if not all(isinstance(leaf, ExtendedArray) for leaf in leaves) or len({leaf.kind for leaf in leaves}) != 1:
+        names = ", ".join(_dtype_name(leaf) for leaf in leaves)
+        raise ValueError(f"{function.__name__} got dtypes {names}; extended dtypes do not take part in type promotion.")
     words = [leaf.words() for leaf in leaves]
     results = []
     for index in range(len(words[0])):
@@ -87,3 +87,23 @@ def _by_words(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     parts, out = tree.flatten(results[0])
     others = [tree.flatten(r)[0] for r in results]
     return out.unflatten(leaves[0].with_words([o[i] for o in others]) for i in range(len(parts)))
+
+
+def compares_elements(combine: str) -> Callable[[F], F]:
+    """Decorator for a comparison that extended arrays have too: of "all" words, or of "any"."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def compared(x: Any, y: Any) -> Any:
+            try:
+                return function(x, y)
+            except ExtendedOperandError:
+                if not (isinstance(x, ExtendedArray) and isinstance(y, ExtendedArray) and x.kind == y.kind):
+                    raise
+                parts = [function(a, b)._tensor for a, b in zip(x.words(), y.words(), strict=True)]
+                joined = functools.reduce(torch.logical_and if combine == "all" else torch.logical_or, parts)
+                return Array(joined)
+
+        return compared  # pyright: ignore
+
+    return decorate

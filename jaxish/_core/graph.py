@@ -46,8 +46,18 @@ class _Traces(threading.local):
 _traces = _Traces()
 
 
-# Within this context manager, torch calls compute on real tensors although a trace is active.
-outside_traces = _disable_current_modes
+# Within this context manager, no functorch level is active.
+without_levels = temporarily_clear_interpreter_stack
+
+
+@contextmanager
+def outside_traces() -> Iterator[None]:
+    """Within this context manager, torch calls compute on real tensors although a trace is active.
+
+    A level within the trace would wrap what they make, so that a constant would look like a tracer.
+    """
+    with _disable_current_modes(), temporarily_clear_interpreter_stack():
+        yield
 
 
 def current_trace() -> "Trace | None":

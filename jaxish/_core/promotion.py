@@ -15,19 +15,21 @@ from torch import Tensor
 from . import config, dtypes, graph
 from .array import Array, as_array, check_arraylike, is_arraylike, scalar_tensor, tensor_of
 from .dtypes import TO_NUMPY, TO_TORCH
+from .extended import refuse
 
 
 def tensors(function: str, *args: Any) -> list[Tensor]:
     """Return the tensors of `args`, dtypes as they are."""
-    return [tensor_of(x) if isinstance(x, Array) else _converted(function, i, x) for i, x in enumerate(args)]
+    return [tensor_of(x) if type(x) is Array else _converted(function, i, x) for i, x in enumerate(args)]
 
 
 def tensor(function: str, x: Any) -> Tensor:
     """Return the tensor of `x`, its dtype as it is."""
-    return tensor_of(x) if isinstance(x, Array) else _converted(function, 0, x)
+    return tensor_of(x) if type(x) is Array else _converted(function, 0, x)
 
 
 def _converted(function: str, position: int, x: Any) -> Tensor:
+    refuse(function, (x,))
     if not is_arraylike(x):
         check_arraylike(function, *[0] * position, x)
     return tensor_of(as_array(x))
@@ -46,6 +48,7 @@ def promote(function: str, *args: Any) -> tuple[list[Tensor], bool]:
 
 def _common(function: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], np.dtype, bool]:
     check_arraylike(function, *args)
+    refuse(function, args)
     args = tuple(x if _is_plain(x) else as_array(x) for x in args)
     dtype, weak = dtypes.promote(*map(dtypes.lattice_type, args))
     return args, dtype, weak

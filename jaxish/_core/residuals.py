@@ -73,15 +73,17 @@ def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, cons
     results, cotangents = outputs[: len(body.out_types)], outputs[len(body.out_types) :]
     late = graph.depends_on(nodes, seeds)
     early = [n for n in nodes.nodes if n not in late and n.op == "call_function" and _is_tensor(n)]
+    effects = [n for n in nodes.nodes if graph.calls_for_effect(n)]
+    late_effects = [n for n in effects if n in late]
     if save is None:
-        behind = derived.between(primals, cotangents)
+        behind = derived.between(primals, [*cotangents, *late_effects])
         needed = {a for n in behind & late for a in n.all_input_nodes} | set(cotangents)
         varying = graph.depends_on(nodes, primals[constants:]) if constants else set(early)
         kept = [n for n in early if n in needed and n in varying]
     else:
         kept = [n for n in early if save(n)]
-    forward = derived.subgraph(joint, primals, [*results, *kept])
-    backward = derived.subgraph(joint, [*primals, *kept, *seeds], cotangents)
+    forward = derived.subgraph(joint, primals, [*results, *kept], [n for n in effects if n not in late])
+    backward = derived.subgraph(joint, [*primals, *kept, *seeds], cotangents, late_effects)
     return forward, backward
 
 

@@ -336,6 +336,11 @@ def children_with_keys(tree: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
+def is_node_type(kind: type) -> bool:
+    """Tell whether instances of a class are inner nodes."""
+    return kind in _BUILTIN_NODES or kind in _REGISTRY or optree.is_namedtuple_class(kind)
+
+
 def leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, with_path: bool = False) -> list:
     """Return the (key path, leaf) pairs of `tree`."""
     found: list[tuple[KeyPath, Any]] = []

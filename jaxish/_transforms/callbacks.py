@@ -7,6 +7,7 @@ transformation changes how often it is called. A graph with effects runs operato
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from .._backends import structured
 from .._core import dtypes, errors, functorch, graph, tree
-from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
+from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from .flat import check_callable, name_of
@@ -24,32 +25,44 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 _serial = itertools.count()
 
 
+@dataclass(frozen=True, eq=False)
 class _HostFunction:
     """A callback on flat tensors: the arguments that are no arrays put back, the rest made arrays again."""
 
-    def __init__(
-        self, callback: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: bool
-    ) -> None:
+    callback: Callable[..., Any]
+    spec: tree.Spec
+    places: list[int]
+    kinds: list[Any]
+    fixed: list[Any]
+
+    @staticmethod
+    def of(
+        callback: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: bool = False
+    ) -> "tuple[_HostFunction, list[Tensor]]":
+        """Return a call's function and tensors; with `static`, arguments that are no arrays belong to the function."""
         check_callable(callback)
-        leaves, self.spec = tree.flatten((args, kwargs))
-        self.callback = callback
-        self.name = name_of(callback)
-        self.places = [i for i, leaf in enumerate(leaves) if not static or is_arraylike(leaf)]
-        self.arrays = [as_array(leaves[i]) for i in self.places]
-        self.fixed = [None if i in self.places else leaf for i, leaf in enumerate(leaves)]
+        leaves, spec = tree.flatten((args, kwargs))
+        places = [i for i, leaf in enumerate(leaves) if not static or is_arraylike(leaf)]
+        arrays = [as_array(leaves[i]) for i in places]
+        fixed = [None if i in places else leaf for i, leaf in enumerate(leaves)]
+        return _HostFunction(callback, spec, places, [a.kind for a in arrays], fixed), [tensor_of(a) for a in arrays]
 
     def __call__(self, *tensors: Tensor) -> Any:
         leaves = list(self.fixed)
-        for place, tensor, array in zip(self.places, tensors, self.arrays, strict=True):
-            leaves[place] = from_kind(tensor, array.kind)
+        for place, tensor, kind in zip(self.places, tensors, self.kinds, strict=True):
+            leaves[place] = from_kind(tensor, kind)
         args, kwargs = self.spec.unflatten(leaves)
         with graph.suspended(), torch.no_grad():
             return self.callback(*args, **kwargs)
 
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The tensors of the array arguments, as the active trace sees them."""
-        return [tensor_of(a) for a in self.arrays]
+    def results(self, *tensors: Tensor) -> list[Tensor]:
+        """Call the function, and return the leaves of its result as tensors."""
+        try:
+            return [tensor_of(as_array(leaf)) for leaf in tree.flatten(self(*tensors))[0]]
+        except Exception as error:
+            raise errors.JaxRuntimeError(
+                f"The callback {name_of(self.callback)} raised {type(error).__name__}: {error}"
+            ) from error
 
 
 # -------------------------------------------------------------------------------------------------------------- values
@@ -68,7 +81,15 @@ class PureCallback(Primitive):
         return self.types
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        return self.function(*inputs)
+        results = self.function(*inputs)
+        found = [(tuple(r.shape), r.dtype) for r in results]
+        wanted = [(t.shape, t.dtype) for t in self.types]
+        if found != wanted:
+            raise errors.JaxRuntimeError(
+                f"The callback returned values of other types than result_shape_dtypes says: expected {wanted}, "
+                f"got {found}."
+            )
+        return [r.to(t.device) for r, t in zip(results, self.types, strict=True)]
 
     def lower(self, *inputs: Tensor) -> list[Tensor]:
         return structured.call(self, self.identity(), inputs)
@@ -91,7 +112,7 @@ class PureCallback(Primitive):
         function = self.function
         if self.method.startswith("sequential"):
             function = _per_lane(function, [d is not None for d in dims], size)
-        return PureCallback(function, types, self.method)(*front), [0] * len(types)
+        return type(self)(function, types, self.method)(*front), [0] * len(types)
 
     def jvp(self, primals: Any, tangents: Any) -> list[Tensor | None]:
         raise ValueError(_NO_DERIVATIVE)
@@ -135,40 +156,132 @@ def pure_callback(
     _refuse_sharding(sharding, "pure_callback")
     if vmap_method not in VMAP_METHODS:
         raise ValueError(f"vmap_method must be on of the allowed methods {[*VMAP_METHODS]}, but got: {vmap_method}")
-    function = _HostFunction(callback, args, kwargs, static=False)
+    function, tensors = _HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
-    tensors = function.tensors
-    types = _result_types(leaves, tensors)
-
-    def run(*values: Tensor) -> list[Tensor]:
-        return _checked(function, values, types, "pure_callback")
-
-    return spec.unflatten(map(Array, PureCallback(_flexible(run, types), types, vmap_method)(*tensors)))
+    call = PureCallback(function.results, _result_types(leaves), vmap_method)
+    return spec.unflatten(map(Array, call(*tensors)))
 
 
-def _flexible(run: Callable[..., list[Tensor]], types: Sequence[TensorType]) -> Callable[..., list[Tensor]]:
-    return run
-
-
-def _result_types(leaves: Sequence[Any], tensors: Sequence[Tensor]) -> list[TensorType]:
-    device = tensors[0].device if tensors else torch.get_default_device()
+def _result_types(leaves: Sequence[Any]) -> list[TensorType]:
     for leaf in leaves:
         if dtypes.canonicalize_dtype(leaf.dtype) != np.dtype(leaf.dtype):
             raise ValueError(
                 "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled; "
                 f"got {np.dtype(leaf.dtype)}."
             )
+    device = default_torch_device()
     return [TensorType(tuple(leaf.shape), dtypes.to_torch(np.dtype(leaf.dtype)), device) for leaf in leaves]
 
 
-def _checked(
-    function: _HostFunction, values: Sequence[Tensor], types: Sequence[TensorType] | None, what: str
-) -> list[Tensor]:
-    try:
-        leaves = tree.flatten(function(*values))[0]
-        results = [tensor_of(as_array(leaf)) for leaf in leaves]
-    except Exception as error:
-        raise errors.JaxRuntimeError(
-            f"{what}: the callback {function.name} raised {type(error).__name__}: {error}"
-        ) from error
-    return results
+def _refuse_sharding(sharding: Any, function: str) -> None:
+    if sharding is not None:
+        raise NotImplementedError(f"{function}(sharding=...) is not supported; callbacks run on the host.")
+
+
+# ------------------------------------------------------------------------------------------------------------- effects
+
+
+class Effect(Primitive):
+    """A call of a host function for its effect, once per lane of the batches in its inputs.
+
+    `lanes` are the batches, innermost first: the size, and the batch dimension of each input.
+    """
+
+    __name__ = "debug_callback"
+    has_effect = True  # pyright: ignore[reportAssignmentType,reportIncompatibleVariableOverride]
+
+    def __init__(self, function: Callable[..., Any], lanes: Sequence[tuple[int, Dims]] = ()) -> None:
+        self.function, self.lanes = function, tuple(lanes)
+        self.serial = next(_serial)
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return []
+
+    def identity(self) -> str:
+        return f"{self.__name__}{self.serial}"
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        for position in itertools.product(*(range(size) for size, _ in self.lanes)):
+            self.function(*(self._slice(inputs[i], i, position) for i in range(len(inputs))))
+        return []
+
+    def _slice(self, tensor: Tensor, index: int, position: Sequence[int]) -> Tensor:
+        for lane, (_, dims) in zip(reversed(position), reversed(self.lanes), strict=True):
+            dim = dims[index]
+            tensor = tensor if dim is None else tensor.select(dim, lane)
+        return tensor
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        trace = graph.current_trace()
+        assert trace is not None
+        return trace.emit(self, inputs, [])
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        # Levels are taken off here: an operation without results has no place in torch.func's rules.
+        tensors, lanes = list(inputs), list(self.lanes)
+        for level in reversed(functorch.get_interpreter_stack() or ()):
+            if level.key() == functorch.TransformType.Vmap:
+                unwrapped = [functorch.unwrap_batched(t, level.level()) for t in tensors]
+                tensors, dims = [t for t, _ in unwrapped], [d for _, d in unwrapped]
+                sizes = [t.shape[d] for t, d in unwrapped if d is not None]
+                if sizes:
+                    lanes.append((sizes[0], dims))
+            else:
+                tensors = [_without_level(t, level.level()) for t in tensors]
+        with graph.without_levels():
+            return Effect(self.function, lanes)._base(*tensors)
+
+
+def _without_level(tensor: Tensor, level: int) -> Tensor:
+    if functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level:
+        return functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def debug_callback(
+    callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> None:
+    """Call `callback(*args, **kwargs)` on the host when the values are known, whatever transformations are going on.
+
+    Arguments that are no arrays are passed as they are. Under vmap it is called per example, under grad once, in the
+    forward pass. Calls always come in the order of the program, so that `ordered` makes no difference here.
+    """
+    if partitioned:
+        raise NotImplementedError("debug callbacks with partitioned=True need sharding; leave it out on one device.")
+    function, tensors = _HostFunction.of(callback, args, kwargs, static=True)
+    Effect(function)(*tensors)
+
+
+def io_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Return `callback(*args, **kwargs)`, called on the host for its effect too: it is never left out or repeated.
+
+    Types and errors are those of `pure_callback`. Under vmap it is called per example, which `ordered` refuses.
+    """
+    _refuse_sharding(sharding, "io_callback")
+    function, tensors = _HostFunction.of(callback, args, kwargs)
+    leaves, spec = tree.flatten(result_shape_dtypes)
+    call = IOCallback(function.results, _result_types(leaves), None if ordered else "sequential")
+    return spec.unflatten(map(Array, call(*tensors)))
+
+
+class IOCallback(PureCallback):
+    """A pure callback that is not pure: a trace keeps it although nothing uses its results."""
+
+    __name__ = "io_callback"
+    has_effect = True  # pyright: ignore[reportAssignmentType,reportIncompatibleVariableOverride]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        if self.method is None:
+            raise ValueError("Cannot `vmap` ordered IO callbacks: the order of the examples is not defined.")
+        return super().vmap(size, dims, *inputs)
+
+
+def effects_barrier() -> None:
+    """Wait until all effects have happened: here they happen as the program runs."""

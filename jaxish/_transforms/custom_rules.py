@@ -23,6 +23,7 @@ from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
 from .._core.residuals import Forward, differentiating_level, is_tracked, map_optional, mapped_rule
 from .._core.residuals import Rule as PullRule
+from .._core.tree import flatten
 from .flat import Output, arrays_from, as_argument, check_callable, name_of
 from .jit import Program, trace_program, types_key
 
@@ -486,6 +487,20 @@ class CustomVJPPrimal:
 
     def __init__(self, value: Any, perturbed: bool) -> None:
         self.value, self.perturbed = value, perturbed
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """Return a pytree of `CustomVJPPrimal`s as one of their values."""
+    leaves, spec = flatten(tree)
+    return spec.unflatten(leaf.value if isinstance(leaf, CustomVJPPrimal) else leaf for leaf in leaves)
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """Return the zero tangent of a value: an array, or with `symbolic_zeros` a `SymbolicZero`."""
+    array = as_array(val)
+    if symbolic_zeros:
+        return SymbolicZero(ShapedArray(array.shape, array.dtype))
+    return _tangent_argument(None, array, symbolic_zeros=False)
 
 
 def _cotangent_argument(cotangent: Tensor | None, type: ShapedArray, kind: Any, symbolic_zeros: bool) -> Any:

@@ -169,7 +169,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return Jitted(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True) -> list[Any]:
     """Refused: a printed `Jaxpr` is a view of a graph. Call the `ClosedJaxpr`'s graph, or the function itself."""
     raise NotImplementedError(
         "jaxish jaxprs are views of torch graphs and cannot be evaluated equation by equation; "

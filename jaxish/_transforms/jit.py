@@ -12,6 +12,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -220,6 +221,11 @@ def clear_caches() -> None:
     for programs in _caches.values():
         for by_types in programs.values():
             by_types.clear()
+
+
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+    """Return a context manager under which jit and the loops run their Python functions directly."""
+    return config.disable_jit(disable)
 
 
 class Jitted:

@@ -1,0 +1,94 @@
+"""jax.debug's print and breakpoint, on `callbacks.debug_callback`."""
+
+import string
+import sys
+from typing import Any
+
+from .callbacks import debug_callback
+
+
+class _Check(string.Formatter):
+    """Walks a format string and formats nothing: values may not be known yet."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return ""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return value
+
+    def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
+        unused = [arg for i, arg in enumerate(args) if i not in used_args]
+        if unused:
+            raise ValueError(f"Unused positional arguments to `jax.debug.print`: {unused}")
+        unused = [name for name in kwargs if name not in used_args]
+        if unused:
+            raise ValueError(
+                f"Unused keyword arguments to `jax.debug.print`: {unused}. You may be passing an f-string (i.e, "
+                '`f"{x}"`) to `jax.debug.print`, which formats it while the function is traced; drop the `f`.'
+            )
+
+
+def print(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Print `fmt.format(*args, **kwargs)` when the values are known, whatever transformations are going on.
+
+    Under vmap it prints per example, under grad once, in the forward pass. Prints always come in the order of the
+    program, so that `ordered` makes no difference here. Raises `ValueError` for an argument that `fmt` does not use.
+    """
+    if not skip_format_check:
+        _Check().format(fmt, *args, **kwargs)
+
+    def show(*values: Any, **named: Any) -> None:
+        sys.stdout.write(fmt.format(*values, **named) + "\n")
+
+    debug_callback(show, *args, ordered=ordered, partitioned=partitioned, **kwargs)
+
+
+def breakpoint(
+    *,
+    backend: str | None = None,
+    filter_frames: bool = True,
+    num_frames: int | None = None,
+    ordered: bool = False,
+    token: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Stop in Python's debugger (`sys.breakpointhook`) when the program gets here.
+
+    The frames of the trace are gone by then: print values with `debug.print`, or run under `jax.disable_jit()` to see
+    them by name. Options that choose JAX's own debugger and its frames raise `NotImplementedError`.
+    """
+    if backend is not None or num_frames is not None or token is not None or kwargs or not filter_frames:
+        raise NotImplementedError(
+            "debug.breakpoint runs Python's debugger, without JAX's options; set sys.breakpointhook to use another one."
+        )
+    debug_callback(lambda: sys.breakpointhook(), ordered=ordered)
+
+
+def inspect_array_sharding(value: Any, *, callback: Any) -> None:
+    """Refused: arrays here are on one device."""
+    raise NotImplementedError("inspect_array_sharding is not supported; arrays are on one device, see x.devices().")
+
+
+def visualize_sharding(shape: Any, sharding: Any, *args: Any, **kwargs: Any) -> None:
+    """Refused: arrays here are on one device."""
+    raise NotImplementedError("visualize_sharding is not supported; arrays are on one device.")
+
+
+def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
+    """Refused: arrays here are on one device."""
+    raise NotImplementedError("visualize_array_sharding is not supported; arrays are on one device, see x.devices().")
+
+
+class DebugEffect:
+    """The class of the effect of an unordered debug callback, for annotations."""
+
+
+class OrderedDebugEffect:
+    """The class of the effect of an ordered debug callback, for annotations."""
