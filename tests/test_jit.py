@@ -172,6 +172,9 @@ def tier():
     flag.set(before)
 
 
+LARGE = np.random.RandomState(0).rand(128, 256).astype(np.float32)
+
+
 def selu(x):
     return 1.05 * jaxish.numpy.where(x > 0, x, 1.67 * jaxish.numpy.exp(x) - 1.67)
 
@@ -179,6 +182,7 @@ def selu(x):
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: jaxish.jit(jaxish.grad(lambda x: ((LARGE * x.sum()) @ LARGE.T).sum())),
         lambda: jaxish.jit(selu),
         lambda: jaxish.jit(jaxish.vmap(jaxish.grad(selu))),
         lambda: jaxish.vmap(jaxish.grad(jaxish.jit(selu))),
@@ -187,7 +191,7 @@ def selu(x):
         lambda: jaxish.jit(lambda x: jaxish.lax.cond(x[0] > 0, jaxish.numpy.sin, jaxish.numpy.cos, x)),
         lambda: jaxish.jit(lambda x: x + jaxish.random.normal(jaxish.random.key(0), x.shape)),
     ],
-    ids=["selu", "derivative inside", "derivative outside", "scan", "while", "cond", "random"],
+    ids=["large product", "selu", "derivative inside", "derivative outside", "scan", "while", "cond", "random"],
 )
 def test_compiled_and_direct_agree(make, tier):
     x = jaxish.numpy.array([-1.0, 0.5, 2.0])
@@ -213,3 +217,10 @@ def test_any_torch_compile_backend_by_name(tier):
         assert jaxish.jit(lambda x: x * 3)(X).tolist() == [0, 3, 6]
     with config.backend("no such backend"), pytest.raises(ValueError, match="Unknown backend"):
         jaxish.jit(lambda x: x * 3)(X)
+
+
+def test_numpy_constants_under_grad_do_not_keep_a_program_from_being_cached():
+    step = jaxish.jit(jaxish.grad(lambda x: (x * np.arange(3, dtype=np.float32)).sum()))
+    step(np.float32(2))
+    step(np.float32(3))
+    assert step._cache_size() == 1

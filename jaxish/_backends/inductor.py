@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.fx import GraphModule
 
 
@@ -33,6 +33,7 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+    module = _with_onednn_products(module)
     kept: list[Any] = []
 
     def keep(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
@@ -52,6 +53,46 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
         fakes = [_fake_like(e, mode) for e in examples]
         compile_fx(module, fakes, inner_compile=keep)
     return _caller(kept[-1], _result_count(module))
+
+
+# oneDNN's matrix product as an operator of our own: Inductor knows `mkldnn._linear_pointwise` with constant weights only.
+_library = torch.library.Library("jaxish", "FRAGMENT")
+_library.define("product(Tensor left, Tensor right) -> Tensor")
+_library.impl("product", lambda left, right: _onednn_product(left, right), "CompositeExplicitAutograd")
+torch.library.register_fake(
+    "jaxish::product", lambda left, right: left.new_empty(left.shape[0], right.shape[1]), lib=_library
+)
+
+# Multiply-adds from which it beats MKL's, on AMD's Zen 5: 79 against 153 us for 128 x 256 x 256, 11 against 2 us for
+# 8 x 64 x 64.
+_ONEDNN_FROM = 1 << 20
+
+
+def _onednn_product(left: Tensor, right: Tensor) -> Tensor:
+    # A repeated row or column (stride 0: the cotangent of a sum) sends oneDNN to its reference loops: 172 ms for 0.1.
+    left, right = (t.contiguous() if 0 in t.stride() else t for t in (left, right))
+    return torch.ops.mkldnn._linear_pointwise(left, right.t(), None, "none", [], "")
+
+
+def _with_onednn_products(module: GraphModule) -> GraphModule:
+    """Return the graph with its large float32 matrix products on the CPU done by oneDNN in place of MKL."""
+    products = module.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
+    large = set(filter(_is_large, products))
+    if not large or not torch.backends.mkldnn.is_available():
+        return module
+    copy, copies = fx.Graph(), {}
+    for node in module.graph.nodes:
+        copies[node] = copy.node_copy(node, lambda n: copies[n])
+        if node in large:
+            copies[node].target = torch.ops.jaxish.product.default
+    return GraphModule(module, copy)
+
+
+def _is_large(product: fx.Node) -> bool:
+    left, right = (getattr(factor, "meta", {}).get("val") for factor in product.args)
+    if left is None or right is None or left.dtype is not torch.float32 or left.device.type != "cpu":
+        return False
+    return left.shape[0] * left.shape[1] * right.shape[1] >= _ONEDNN_FROM
 
 
 def _fake_like(example: Tensor, mode: Any) -> Tensor:

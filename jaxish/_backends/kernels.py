@@ -16,22 +16,25 @@ from .._core import config, graph
 from .._core.graph import Graph, TensorType
 from . import executable
 
-_BLOCKS = (64, 4096, 65536)  # elements per call: small draws, L1, L2
+_SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1, L2
+
+FEW_BLOCKS = (_SMALL, _MEDIUM)  # for kernels with many rows, in which a large block would not stay in cache
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A function of positions (int64), of `shared` tensors that are given whole, and of rows, element by element.
 
-    It returns one tensor per result, as long as the positions.
+    It returns one tensor per result, as long as the positions. Each block size that is met is compiled once.
     """
 
     function: Callable[..., Sequence[Tensor]]
     shared: int
+    blocks: tuple[int, ...] = (_SMALL, _MEDIUM, _LARGE)
 
     def __call__(self, count: int, *inputs: Tensor) -> list[Tensor]:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
-        block = next((b for b in _BLOCKS if count <= b), _BLOCKS[-1])
+        block = next((b for b in self.blocks if count <= b), self.blocks[-1])
         shared, rows = inputs[: self.shared], inputs[self.shared :]
         types = (*map(TensorType.of, shared), *(TensorType((block,), r.dtype, r.device) for r in rows))
         body = _traced(self, block, types, config.state())
