@@ -109,7 +109,7 @@ def test_a_registered_class_is_a_node():
 
             @classmethod
             def tree_unflatten(cls, b, children):
-                return cls(*children, b)
+                return cls(*children, b)  # pyright: ignore
 
         leaves, treedef = j.tree.flatten(Pair(1, "static"))
         doubled = j.tree.map(lambda x: x * 2, Pair(1, "static"))
