@@ -14,11 +14,13 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array, tensor_of
 from .._core.dimensions import canonical_axis
+from .._core.extended import moves_elements
 from . import operands as ops
 from .element_access import GatherScatterMode, has_cheap_value, put_elements, take_elements
 from .operands import check_same_dtypes, check_shapelike
 
 
+@moves_elements(0)
 def dynamic_slice(
     operand: Any,
     start_indices: Any,
@@ -45,6 +47,7 @@ def dynamic_slice(
     return Array(_sliced(t, starts, sizes), weak)
 
 
+@moves_elements(0)
 def dynamic_slice_in_dim(
     operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
 ) -> Array:
@@ -58,6 +61,7 @@ def dynamic_slice_in_dim(
     )
 
 
+@moves_elements(0)
 def dynamic_index_in_dim(
     operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
 ) -> Array:
@@ -66,6 +70,7 @@ def dynamic_index_in_dim(
     return found if keepdims else Array(tensor_of(found).squeeze(axis), found._weak)
 
 
+@moves_elements(0, 1)
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Array:
@@ -87,6 +92,7 @@ def dynamic_update_slice(
     return Array(_updated(t, u, starts, 0))
 
 
+@moves_elements(0, 1)
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:
@@ -100,6 +106,7 @@ def dynamic_update_slice_in_dim(
     )
 
 
+@moves_elements(0, 1)
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array, as_array, default_torch_device, tensor_of
+from .._core.extended import moves_elements
 from .._core.promotion import convert
 from . import operands as ops
 from . import tensor_functions
@@ -317,6 +318,7 @@ def clamp(min: Any, x: Any, max: Any) -> Array:
     return Array(tensor_functions.clamp(t, low, high), all(a._weak for a in arrays))
 
 
+@moves_elements(1, 2)
 def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """Return `on_true` where `pred` holds, else `on_false`; these have equal shapes, `pred` theirs or none."""
     return _select("select", pred, (on_false, on_true))

@@ -15,6 +15,7 @@ from torch import Tensor
 from .._core import graph
 from .._core.array import Array, as_array, is_arraylike, tensor_of
 from .._core.dtypes import TO_NUMPY, TO_TORCH
+from .._core.extended import refuse
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ ANY = ORDERED | COMPLEX
 def array_of(name: str, x: Any, position: int = 0) -> Array:
     """Return `x` as an Array; `TypeError` naming the function and the position where it is none."""
     if isinstance(x, Array):
+        refuse(name, (x,))
         return x
     if not is_arraylike(x):
         raise TypeError(

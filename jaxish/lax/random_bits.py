@@ -132,7 +132,7 @@ def rng_bit_generator(
         raise TypeError(
             f"rng_bit_generator requires a key of 4 uint32 or 2 uint64 words, got {as_array(key).dtype}{list(tensor.shape)}."
         )
-    after, bits = random_bits(tensor.view(torch.uint32), found.itemsize * 8, tuple(shape))
+    after, bits = random_bits(tensor.view(torch.uint32), dtypes.itemsize_bits(found), tuple(shape))
     return Array(after.view(tensor.dtype)), Array(bits)
 
 

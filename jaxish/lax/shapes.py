@@ -17,6 +17,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array, default_torch_device, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
+from .._core.extended import moves_elements
 from .._core.promotion import convert
 from . import operands as ops
 from .element_access import has_cheap_value
@@ -35,6 +36,7 @@ def _no_sharding(out_sharding: Any, function: str) -> None:
 # Reshape and broadcast
 
 
+@moves_elements(0)
 def reshape(
     operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = None, *, out_sharding: Any = None
 ) -> Array:
@@ -72,6 +74,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.") from None
 
 
+@moves_elements(0)
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Return `operand` repeated along new leading dimensions of these sizes."""
     _no_sharding(out_sharding, "broadcast")
@@ -82,6 +85,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     return Array(t.expand(*lead, *t.shape), weak)
 
 
+@moves_elements(0)
 def broadcast_in_dim(
     operand: Any, shape: Shape, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
 ) -> Array:
@@ -141,6 +145,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
     return Array(t.expand(like.shape), weak)
 
 
+@moves_elements(0)
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Return `operand` with its dimensions from start up to stop made one."""
     t, weak = ops.operand("collapse", operand)
@@ -156,6 +161,7 @@ def slice_bounds(start: Any, stop: Any, size: int) -> tuple[int, int, int]:
     return builtins.slice(start, stop).indices(size)
 
 
+@moves_elements(0)
 def transpose(operand: Any, permutation: Sequence[int] | np.ndarray) -> Array:
     """Return `operand` with its dimensions in the order of `permutation`; `TypeError` where that is none."""
     t, weak = ops.operand("transpose", operand)
@@ -168,6 +174,7 @@ def transpose(operand: Any, permutation: Sequence[int] | np.ndarray) -> Array:
     return Array(t.permute(dims), weak)
 
 
+@moves_elements(0)
 def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     """Return `array` without some dimensions of size one; `ValueError` when their size is another."""
     t, weak = operand("squeeze", array)
@@ -180,6 +187,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     return Array(t.squeeze(dims), weak)
 
 
+@moves_elements(0)
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     """Return `array` with dimensions of size one at these positions of the result."""
     t, weak = operand("expand_dims", array)
@@ -202,6 +210,7 @@ def _joined(name: str, error: type[Exception], arrays: Sequence[Array]) -> tuple
     return tensors, all(a._weak for a in arrays)
 
 
+@moves_elements(0)
 def concatenate(operands: Any, dimension: int) -> Array:
     """Return arrays of equal dtype and rank joined along an existing dimension, counted from the front."""
     if isinstance(operands, Array):
@@ -227,6 +236,7 @@ def concatenate(operands: Any, dimension: int) -> Array:
     return Array(torch.cat(tensors, dimension), weak)
 
 
+@moves_elements(0)
 def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     """Return arrays of equal dtype and shape joined along a new dimension."""
     arrays = [ops.array_of("stack", x, i) for i, x in enumerate(operands)]
@@ -239,12 +249,14 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     return Array(torch.stack(tensors, canonical_axis(axis, tensors[0].dim() + 1)), weak)
 
 
+@moves_elements(0)
 def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
     """Return the slices of `x` along a dimension."""
     t, weak = operand("unstack", x)
     return tuple(Array(part, weak) for part in t.unbind(canonical_axis(axis, t.dim())))
 
 
+@moves_elements(0)
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Return consecutive pieces of these sizes along a dimension; `ValueError` when they do not add up to it."""
     t, weak = ops.operand("split", operand)
@@ -259,6 +271,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     return [Array(part, weak) for part in t.split(sizes, axis)]
 
 
+@moves_elements(0)
 def tile(operand: Any, reps: Sequence[int]) -> Array:
     """Return `operand` repeated along each dimension; `reps` has one number for each."""
     t, weak = ops.operand("tile", operand)
@@ -270,6 +283,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Array:
     return Array(t.repeat(counts) if counts else t, weak)
 
 
+@moves_elements(0)
 def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """Return `operand` with its elements in reverse order along some dimensions, counted from the front."""
     t, weak = ops.operand("rev", operand)
@@ -283,6 +297,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     return Array(unsigned.flip(t, dims) if dims else t, weak)
 
 
+@moves_elements(0)
 def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Array:
     """Return the elements from start up to limit, `strides` apart, along every dimension.
 
@@ -315,6 +330,7 @@ def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = N
     return Array(t[tuple(map(builtins.slice, starts, limits, steps))], weak)
 
 
+@moves_elements(0)
 def slice_in_dim(
     operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Array:
@@ -331,6 +347,7 @@ def slice_in_dim(
     return slice(operand, starts, limits, strides)
 
 
+@moves_elements(0)
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """Return one position along a dimension; `IndexError` when it is out of bounds."""
     array = ops.array_of("index_in_dim", operand)

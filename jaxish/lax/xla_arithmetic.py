@@ -87,8 +87,10 @@ _LOG = (
 
 
 def _log(x: Tensor) -> Tensor:
-    if x.dtype is not torch.float32:
+    if x.dtype is torch.float64:
         return torch.log(x)
+    if x.dtype is not torch.float32:
+        return _log(x.float()).to(x.dtype)
     bits = x.clamp(min=_LEAST_NORMAL).view(torch.int32)
     exponent = ((bits >> 23) - 126).to(torch.float32)
     mantissa = ((bits & 0x007FFFFF) | 0x3F000000).view(torch.float32)
@@ -114,8 +116,8 @@ _LOG1P_DENOMINATOR = (
 
 
 def _log1p(x: Tensor) -> Tensor:
-    if x.dtype not in (torch.float32, torch.float64):
-        return torch.log1p(x)
+    if x.dtype.itemsize < 4:
+        return _log1p(x.float()).to(x.dtype)
     square = x * x
     ratio = polynomial(x, _LOG1P_NUMERATOR) / polynomial(x, _LOG1P_DENOMINATOR)
     near = x + fma(square, -0.5, (x * square) * ratio)
@@ -126,8 +128,10 @@ _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.66
 
 
 def _exp(x: Tensor) -> Tensor:
-    if x.dtype is not torch.float32:
+    if x.dtype is torch.float64:
         return torch.exp(x)
+    if x.dtype is not torch.float32:
+        return _exp(x.float()).to(x.dtype)
     held = x.clamp(-87.8, 88.8)
     whole = torch.floor(fma(held, 1.44269504088896341, 0.5)).clamp(-127.0, 127.0)
     rest = fma(whole, -_LN2_LOW, fma(whole, -_LN2_HIGH, held))
@@ -141,8 +145,10 @@ _ERF_DENOMINATOR = (-1.1791603e-07, 2.3547966e-05, 0.0010179626, 0.01407047, 0.1
 
 
 def _erf(x: Tensor) -> Tensor:
-    if x.dtype is not torch.float32:
+    if x.dtype is torch.float64:
         return torch.erf(x)
+    if x.dtype is not torch.float32:
+        return _erf(x.float()).to(x.dtype)
     square = x * x
     ratio = (x * polynomial(square, _ERF_NUMERATOR)) / polynomial(square, _ERF_DENOMINATOR)
     return torch.where(x.abs() >= 3.832507, torch.sign(x), ratio)

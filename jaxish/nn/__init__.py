@@ -1,5 +1,6 @@
 """jax.nn: activation functions, softmax and what else neural networks are made of."""
 
+from . import initializers as initializers
 from .activations import celu as celu
 from .activations import elu as elu
 from .activations import gelu as gelu
@@ -25,6 +26,10 @@ from .activations import sparse_sigmoid as sparse_sigmoid
 from .activations import squareplus as squareplus
 from .activations import swish as swish
 from .activations import tanh as tanh
+from .attention import dot_product_attention as dot_product_attention
+from .attention import get_scaled_dot_general_config as get_scaled_dot_general_config
+from .attention import scaled_dot_general as scaled_dot_general
+from .attention import scaled_matmul as scaled_matmul
 from .distributions import log_softmax as log_softmax
 from .distributions import logmeanexp as logmeanexp
 from .distributions import logsumexp as logsumexp

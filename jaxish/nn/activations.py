@@ -178,4 +178,6 @@ def squareplus(x: Any, b: Any = 4) -> Array:
 def log1mexp(x: Any) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
     found, weak = _floating("log1mexp", x)
-    return Array(torch.where(found < math.log(2), torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak)
+    return Array(
+        torch.where(found < math.log(2), torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak
+    )

@@ -11,12 +11,14 @@ from torch import Tensor
 from .._core import dtypes, graph
 from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
 from .._core.dimensions import canonical_shape
+from .._core.extended import moves_elements, refuse
 from .._core.promotion import check_fits, convert, tensor
 from .arguments import ArrayLike, DTypeLike, dtype_or, float_dtype, no_sharding, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
 
+@moves_elements(0)
 def array(
     object: Any, dtype: DTypeLike = None, *args: Any, copy: bool = True, order: str | None = "K", ndmin: int = 0,
     device: Any = None, out_sharding: Any = None,
@@ -54,6 +56,7 @@ def asarray(
 
 def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
     if isinstance(x, Array):
+        refuse("array", (x,))
         t = tensor_of(x)
         if target is None or target is t.dtype:
             return Array(t.clone() if copy and not graph.tracing else t, x._weak and target is None)
@@ -67,6 +70,7 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
     if hasattr(x, "__jax_array__"):
         return _from_object(x.__jax_array__(), target, copy)
     if isinstance(x, list | tuple):
+        refuse("array", _leaves(x))
         return _from_sequence(x, target)
     if x is None:
         raise ValueError("None is not a valid value for jnp.array")
@@ -165,6 +169,7 @@ def _stack(x: Any, target: torch.dtype) -> Tensor:
     return torch.stack(parts)
 
 
+@moves_elements(0)
 def copy(a: ArrayLike, order: str | None = None) -> Array:
     """Return a copy of `a`."""
     check_arraylike("copy", a)
@@ -241,6 +246,7 @@ def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, devi
 
 
 def _template(function: str, a: Any, dtype: DTypeLike, shape: Any) -> tuple[tuple[int, ...], torch.dtype, bool]:
+    refuse(function, (a,))
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         a = as_array(a) if not hasattr(a, "__jax_array__") else a.__jax_array__()
     weak = dtype is None and bool(getattr(a, "weak_type", False))
@@ -259,6 +265,7 @@ def _like(function: str, a: Any, value: int, dtype: DTypeLike, shape: Any, devic
     return Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak)
 
 
+@moves_elements(0)
 def zeros_like(
     a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
@@ -267,6 +274,7 @@ def zeros_like(
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
+@moves_elements(0)
 def ones_like(
     a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
@@ -275,11 +283,13 @@ def ones_like(
     return _like("ones_like", a, 1, dtype, shape, device)
 
 
+@moves_elements(0)
 def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Return zeros with the shape and dtype of `prototype` (anything with these two), unless given."""
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
+@moves_elements(0, 1)
 def full_like(
     a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None,
     out_sharding: Any = None,

@@ -48,7 +48,7 @@ class Plan:
             t = t[tuple(self.basic)]
         for dim in self.new:
             t = t.unsqueeze(dim)
-        return torch.flip(t, self.flips) if self.flips else t
+        return unsigned.flip(t, self.flips) if self.flips else t
 
 
 def _wrong_index(index: Any) -> Exception:

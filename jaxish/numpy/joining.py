@@ -11,6 +11,7 @@ from torch import Tensor
 from .._core import dtypes, errors, unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis
+from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor
 from .arguments import ArrayLike, DTypeLike, concrete_values, no_out
 from .manipulation import _weak, atleast_1d, atleast_2d, atleast_3d, ravel
@@ -35,6 +36,7 @@ def _parts(function: str, arrays: Any, dtype: DTypeLike = None) -> tuple[list[Te
     return [convert(tensor(function, p), target) for p in parts], False
 
 
+@moves_elements(0)
 def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Return the arrays joined along `axis` (None: flattened), in their common dtype or `dtype`.
 
@@ -59,11 +61,13 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> A
     return Array(torch.cat(parts, axis), weak)
 
 
+@moves_elements(0)
 def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     """Return the arrays joined along `axis`; see `concatenate`."""
     return concatenate(arrays, axis)
 
 
+@moves_elements(0)
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
     """Return the arrays, of one shape, joined along a new axis. Raises `ValueError` for unequal shapes."""
     no_out("stack", out)
@@ -73,6 +77,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     return Array(torch.stack(parts, canonical_axis(axis, parts[0].dim() + 1)), weak)
 
 
+@moves_elements(0)
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Return the slices of `x` along `axis`. Raises `ValueError` for a scalar."""
     t = tensor("unstack", x)
@@ -91,17 +96,20 @@ def _each(function: str, tup: Any, widen: Any) -> list[Any]:
     return [widen(x) for x in tup]
 
 
+@moves_elements(0)
 def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Return the arrays, vectors taken as rows, joined along the first axis."""
     return concatenate(_each("vstack", tup, atleast_2d), 0, dtype)
 
 
+@moves_elements(0)
 def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Return the arrays joined along the second axis, vectors along the first."""
     parts = _each("hstack", tup, atleast_1d)
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype)
 
 
+@moves_elements(0)
 def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Return the arrays, made 3-d, joined along the third axis."""
     return concatenate(_each("dstack", tup, atleast_3d), 2, dtype)
@@ -117,6 +125,7 @@ def column_stack(tup: Any) -> Array:
     return concatenate(_each("column_stack", tup, column), 1)
 
 
+@moves_elements(0, 1)
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Return `arr` with `values` behind it along `axis`; None flattens both."""
     check_arraylike("append", arr, values)
@@ -178,26 +187,31 @@ def _cuts(function: str, ary: Any, indices_or_sections: Any, axis: int, uneven: 
     return [Array(t.narrow(axis, start, stop - start), weak) for start, stop in itertools.pairwise(edges)]
 
 
+@moves_elements(0)
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Return `ary` cut along `axis` into equal sections, or at the given indices. Raises `ValueError` for a rest."""
     return _cuts("split", ary, indices_or_sections, axis, False)
 
 
+@moves_elements(0)
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Return `ary` cut along `axis` into sections that differ by at most one, or at the given indices."""
     return _cuts("array_split", ary, indices_or_sections, axis, True)
 
 
+@moves_elements(0)
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Return `ary` split along the first axis."""
     return _cuts("vsplit", ary, indices_or_sections, 0, False)
 
 
+@moves_elements(0)
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Return `ary` split along the second axis, a vector along the first."""
     return _cuts("hsplit", ary, indices_or_sections, 0 if as_array(ary).ndim == 1 else 1, False)
 
 
+@moves_elements(0)
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Return `ary` split along the third axis."""
     return _cuts("dsplit", ary, indices_or_sections, 2, False)
@@ -206,6 +220,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 # --------------------------------------------------------------------------------------------- removing and inserting
 
 
+@moves_elements(0)
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
     """Return `arr` without the slices along `axis` (None: elements of the flattened array) at `obj`.
 

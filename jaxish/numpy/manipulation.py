@@ -12,6 +12,7 @@ from torch import Tensor
 from .._core import dtypes, errors, unsigned
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
+from .._core.extended import moves_elements
 from .._core.promotion import tensor
 from .arguments import ArrayLike, concrete_values, no_sharding
 from .reductions import static_axis
@@ -85,6 +86,7 @@ def _size(value: Any, wanted: Any) -> int:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {wanted}.") from None
 
 
+@moves_elements(0)
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Array:
     """Return the elements of `a` in another shape, one size of which may be -1 (what is left).
 
@@ -97,6 +99,7 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     return Array(reshape_tensor(t, _new_shape(t, shape), order), _weak(a))
 
 
+@moves_elements(0)
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """Return the elements of `a` in one dimension; `order` as in `reshape`."""
     no_sharding("ravel", out_sharding)
@@ -106,6 +109,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     return Array(reshape_tensor(t, (t.numel(),), order), _weak(a))
 
 
+@moves_elements(0)
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Return `a` without the axes of size one, or without those in `axis`, which must have size one (`ValueError`)."""
     t = tensor("squeeze", a)
@@ -122,6 +126,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     return Array(t.squeeze(axes) if axes else t, _weak(a))
 
 
+@moves_elements(0)
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Return `a` with axes of size one inserted at the positions `axis` of the result."""
     t = tensor("expand_dims", a)
@@ -175,6 +180,7 @@ def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     return [Array(t.broadcast_to(common), _weak(a)) for t, a in zip(found, args, strict=True)]
 
 
+@moves_elements(0)
 def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
     """Return `array` broadcast to `shape`. Raises `ValueError` where that is impossible."""
     no_sharding("broadcast_to", out_sharding)
@@ -189,6 +195,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
         ) from None
 
 
+@moves_elements(0)
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     """Return an array of the new shape, filled with the elements of `a`, repeated as often as needed."""
     t, sizes = tensor("resize", a), canonical_shape(new_shape)
@@ -202,6 +209,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 # ------------------------------------------------------------------------------------------------- order of the axes
 
 
+@moves_elements(0)
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """Return `a` with its axes in the order `axes`, reversed by default. Raises `TypeError` for no permutation."""
     t = tensor("transpose", a)
@@ -216,11 +224,13 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     return Array(t.permute(order), _weak(a))
 
 
+@moves_elements(0)
 def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     """Return `a` with its axes in the order `axes`."""
     return transpose(a, axes)
 
 
+@moves_elements(0)
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """Return `x` with its last two axes swapped. Raises `ValueError` for fewer than two dimensions."""
     t = tensor("matrix_transpose", x)
@@ -229,12 +239,14 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return Array(t.transpose(-1, -2), _weak(x))
 
 
+@moves_elements(0)
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Return `a` with two axes swapped."""
     t = tensor("swapaxes", a)
     return Array(t.transpose(canonical_axis(axis1, t.dim()), canonical_axis(axis2, t.dim())), _weak(a))
 
 
+@moves_elements(0)
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Return `a` with the axes `source` moved to the positions `destination`. Raises `ValueError` for unequal numbers."""
     t = tensor("moveaxis", a)
@@ -245,6 +257,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     return Array(t.movedim(sources, targets) if sources else t, _weak(a))
 
 
+@moves_elements(0)
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """Return `a` with `axis` moved in front of the axis that stands at `start`."""
     t = tensor("rollaxis", a)
@@ -258,22 +271,26 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 # --------------------------------------------------------------------------------------------- order of the elements
 
 
+@moves_elements(0)
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Return `m` with the elements in reverse order along `axis` (None: along all axes)."""
     t = tensor("flip", m)
     return Array(unsigned.flip(t, canonical_axes(static_axis(axis), t.dim())), _weak(m))
 
 
+@moves_elements(0)
 def fliplr(m: ArrayLike) -> Array:
     """Return `m` with its columns in reverse order (axis 1)."""
     return flip(m, 1)
 
 
+@moves_elements(0)
 def flipud(m: ArrayLike) -> Array:
     """Return `m` with its rows in reverse order (axis 0)."""
     return flip(m, 0)
 
 
+@moves_elements(0)
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Return `m` turned by k times 90 degrees in the plane of `axes`, from the first towards the second."""
     t = tensor("rot90", m)
@@ -290,6 +307,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return Array(t, _weak(m))
 
 
+@moves_elements(0)
 def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
     """Return `a` with elements shifted around along `axis` (None: in the flattened array); `shift` may be traced."""
     t, weak = tensor("roll", a), _weak(a)
@@ -329,6 +347,7 @@ def _rolled(t: Tensor, pairs: list[tuple[Any, int]]) -> Tensor:
 # --------------------------------------------------------------------------------------------------- repeats, diagonals
 
 
+@moves_elements(0)
 def tile(A: ArrayLike, reps: Any) -> Array:
     """Return `A` repeated `reps` times along each axis; missing axes or repeats count as one."""
     t = tensor("tile", A)
@@ -338,6 +357,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     return Array(t.repeat(counts) if rank else t, _weak(A))
 
 
+@moves_elements(0)
 def repeat(
     a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_repeat_length: int | None = None,
     out_sharding: Any = None,
@@ -396,6 +416,7 @@ def _repeat_to(t: Tensor, counts: Tensor, axis: int, total: int) -> Tensor:
     return unsigned.via_bits(lambda x: torch.index_select(x, axis, found), t)
 
 
+@moves_elements(0)
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return the diagonals of the planes of `axis1` and `axis2`, as the last axis. Needs two dimensions (`ValueError`)."""
     t = tensor("diagonal", a)

@@ -10,6 +10,7 @@ from torch import Tensor
 from .._core import errors, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis, static_int
+from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor
 from ..lax.element_access import GatherScatterMode, default_fill, put_elements, take_elements
 from .arguments import ArrayLike, concrete_values, no_out
@@ -18,6 +19,7 @@ from .indexing import fill_of
 from .manipulation import _weak
 
 
+@moves_elements(1, 2)
 def where(
     condition: Any, x: ArrayLike | None = None, y: ArrayLike | None = None, /, *, size: int | None = None,
     fill_value: Any = None,
@@ -96,6 +98,7 @@ def _index_modes(mode: str | None, function: str) -> str:
     return mode or "fill"
 
 
+@moves_elements(0)
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
     unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: Any = None,
@@ -139,6 +142,7 @@ def _check_integer(index: Tensor, what: str) -> None:
         raise TypeError(f"{what} must be of integer type, got {str(index.dtype).removeprefix('torch.')}")
 
 
+@moves_elements(0)
 def take_along_axis(
     arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: Any = None, fill_value: Any = None, *,
     wrap_negative_indices: bool | None = None,

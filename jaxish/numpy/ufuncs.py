@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_abstract
+from .._core.extended import compares_elements
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.unsigned import SIGNED
 from ..lax import tensor_functions
@@ -324,12 +325,14 @@ def _compare(operation: Callable[..., Tensor], function: str, x: Any, y: Any) ->
     return Array(operation(a, b), weak)
 
 
+@compares_elements("all")
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where x == y."""
     a, b, weak = _pair("equal", x, y)
     return Array(unsigned.eq(a, b), weak)
 
 
+@compares_elements("any")
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where x != y."""
     a, b, weak = _pair("not_equal", x, y)

@@ -1,8 +1,7 @@
 """Bits, uniforms and normals: what the other samplers are made of."""
 
+import functools
 import math
-import operator
-from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -10,40 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes
-from .._core.array import Array, as_array, tensor_of
-from .._core.promotion import convert
+from .._core import config, dtypes
+from .._core.array import Array, tensor_of
+from ..lax import xla_arithmetic as xla
+from ..lax.elementwise import nextafter
 from ..lax.inverse_error_function import erf_inv_tensor
-from .keys import KeyArray, check_key
-
-_UNSIGNED = {8: torch.uint8, 16: torch.uint16, 32: torch.uint32, 64: torch.uint64}
-
-
-def canonical_shape(shape: Any) -> tuple[int, ...]:
-    """Return a shape given as an integer or a sequence of integers. Raises `TypeError` for anything else."""
-    sizes = tuple(shape) if isinstance(shape, Sequence | np.ndarray | torch.Size) else (shape,)
-    try:
-        return tuple(operator.index(n) for n in sizes)
-    except TypeError:
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.") from None
-
-
-def float_dtype(function: str, dtype: Any, kinds: tuple[type, ...] = (np.floating,)) -> Any:
-    """Return the canonical dtype that a sampler was asked for; None means the default float.
-
-    Raises `ValueError` for a dtype outside `kinds`.
-    """
-    found = dtypes.requested_dtype(float if dtype is None else dtype, function)
-    if not any(dtypes.issubdtype(found, kind) for kind in kinds):
-        wanted = "a float dtype" if kinds == (np.floating,) else "a float or complex dtype"
-        raise ValueError(f"dtype argument to `{function}` must be {wanted}, got {found}")
-    return found
-
-
-def refuse_out_sharding(function: str, out_sharding: Any) -> None:
-    """Raise `NotImplementedError` for a sharding: this version has one device per array."""
-    if out_sharding is not None:
-        raise NotImplementedError(f"{function}(out_sharding=...) is not supported in this version; leave it out.")
+from ..lax.special import inverse_erf
+from .arguments import check_shape, float_dtype, parameter, refuse_out_sharding, sample_shape, static_shape
+from .draws import Bits, Sampler, draw
+from .keys import KeyArray, check_key, several
 
 
 def random_bits(key: KeyArray, width: int, shape: tuple[int, ...]) -> Tensor:
@@ -58,30 +32,72 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
     """
     refuse_out_sharding("bits", out_sharding)
     typed, _ = check_key("bits", key)
-    wanted = dtypes.requested_dtype(np.uint64 if dtype is None and dtypes.config.enable_x64.value else dtype or np.uint32, "bits")
+    default = np.uint64 if config.enable_x64.value else np.uint32
+    wanted = dtypes.requested_dtype(default if dtype is None else dtype, "bits")
     if not dtypes.issubdtype(wanted, np.unsignedinteger):
         raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {wanted}")
-    return Array(random_bits(typed, wanted.itemsize * 8, canonical_shape(shape)))
+    return Array(random_bits(typed, wanted.itemsize * 8, static_shape(shape)))
 
 
-def unit_uniform(key: KeyArray, shape: tuple[int, ...], dtype: Any) -> Tensor:
+# Uniforms
+
+
+def bits_per_float(dtype: torch.dtype) -> int:
+    """Return how many random bits a uniform takes."""
+    info = ml_dtypes.finfo(dtypes.TO_NUMPY[dtype])
+    return 8 if info.nmant < 8 else info.bits
+
+
+def unit(raw: Tensor, dtype: torch.dtype) -> Tensor:
     """Return uniforms in [0, 1): random mantissa bits under the exponent of one, minus one."""
-    info = ml_dtypes.finfo(dtype)
-    target = dtypes.to_torch(dtype)
-    random_width = 8 if info.nmant < 8 else info.bits
-    signed = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}[info.bits]
-    raw = random_bits(key, random_width, shape)
-    wide = raw.view(signed) if random_width == info.bits else raw.to(signed)
-    mantissa = (wide >> (random_width - info.nmant)) & ((1 << info.nmant) - 1)
-    one = int(np.array(1.0, dtype).view(f"uint{info.bits}"))
-    return (mantissa | one).view(target) - 1
+    numpy_dtype = dtypes.TO_NUMPY[dtype]
+    info = ml_dtypes.finfo(numpy_dtype)
+    width = bits_per_float(dtype)
+    wide = raw.to({8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}[info.bits])
+    mantissa = (wide >> (width - info.nmant)) & ((1 << info.nmant) - 1)
+    one = int(np.array(1.0, numpy_dtype).view(f"uint{info.bits}"))
+    found = (mantissa | one).view(dtype)
+    return found - 1 if info.bits > 8 else (found.float() - 1).to(dtype)
 
 
-def uniform_tensor(key: KeyArray, shape: tuple[int, ...], dtype: Any, minval: Any, maxval: Any) -> Tensor:
-    """Return uniforms in [minval, maxval), which are tensors of `dtype` or Python numbers."""
-    floats = unit_uniform(key, shape, dtype)
-    scaled = floats * (maxval - minval) + minval
-    return torch.maximum(scaled, torch.as_tensor(minval, dtype=scaled.dtype)) if isinstance(minval, Tensor) else scaled.clamp(min=minval)
+def scaled(floats: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return uniforms in [0, 1) brought into [low, high)."""
+    return torch.maximum(low, xla.fma(floats, high - low, low))
+
+
+def sampler(name: str, dtype: torch.dtype, function: Any, copies: int = 1) -> Sampler:
+    """Return the sampler that makes `function(unit uniforms..., parameters...)` of random bits."""
+
+    def run(*inputs: Tensor) -> Tensor:
+        return function(*(unit(raw, dtype) for raw in inputs[:copies]), *inputs[copies:])
+
+    return Sampler(f"{name}_{dtype}", run, (dtype,), (Bits(bits_per_float(dtype), copies),))
+
+
+@functools.cache
+def unit_sampler(dtype: torch.dtype) -> Sampler:
+    """Return the sampler of uniforms in [0, 1)."""
+    return sampler("uniform", dtype, lambda u: u)
+
+
+@functools.cache
+def uniform_sampler(dtype: torch.dtype) -> Sampler:
+    """Return the sampler of uniforms between two bounds."""
+    return sampler("uniform_between", dtype, scaled)
+
+
+def unit_uniform(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return uniforms in [0, 1)."""
+    return draw(unit_sampler(dtype), key._impl, tensor_of(key), shape)
+
+
+def uniform_between(key: KeyArray, shape: tuple[int, ...], low: Tensor, high: Tensor) -> Tensor:
+    """Return uniforms in [low, high), differentiable in the bounds."""
+    return scaled(unit_uniform(key, shape, low.dtype), low, high)
+
+
+def _is_constant(x: Any) -> bool:
+    return type(x) in (float, int) or isinstance(x, np.generic)
 
 
 def uniform(
@@ -89,26 +105,48 @@ def uniform(
 ) -> Array:
     """Return uniforms in [minval, maxval) of a floating `dtype`; the bounds broadcast to `shape`.
 
-    Raises `ValueError` for other dtypes and for bounds that do not broadcast.
+    Raises `ValueError` for other dtypes, `TypeError` for bounds that do not broadcast.
     """
     refuse_out_sharding("uniform", out_sharding)
     typed, _ = check_key("uniform", key)
-    found, sizes = float_dtype("uniform", dtype), canonical_shape(shape)
+    found, sizes = float_dtype("uniform", dtype), static_shape(shape)
     target = dtypes.to_torch(found)
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
-        return Array(unit_uniform(typed, sizes, found))
-    low, high = (bounded("uniform", convert(tensor_of(as_array(b)), target), sizes) for b in (minval, maxval))
-    return Array(torch.maximum(low, unit_uniform(typed, sizes, found) * (high - low) + low))
+        return Array(unit_uniform(typed, sizes, target))
+    low, high = (parameter("uniform", bound, target) for bound in (minval, maxval))
+    try:
+        check_shape("uniform", sizes, tuple(low.shape), tuple(high.shape))
+    except ValueError as error:
+        raise TypeError(str(error)) from None
+    if _is_constant(minval) and _is_constant(maxval):
+        return Array(draw(uniform_sampler(target), typed._impl, tensor_of(typed), sizes, low, high))
+    return Array(uniform_between(typed, sizes, low, high))
 
 
-def bounded(function: str, parameter: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return a sampler's parameter as it broadcasts to `shape`. Raises `ValueError` where it does not."""
-    if parameter.dim() > len(shape) or any(p not in (1, n) for p, n in zip(reversed(parameter.shape), reversed(shape), strict=False)):
-        raise ValueError(
-            f"{function} parameter shapes must be broadcast-compatible with shape argument, and the result of "
-            f"broadcasting the shapes must equal the shape argument, but got {tuple(parameter.shape)} for shape {shape}."
-        )
-    return parameter
+# Normals
+
+
+@functools.cache
+def normal_sampler(dtype: torch.dtype) -> Sampler:
+    """Return the sampler of standard normals: sqrt(2) erf_inv(u) for u uniform in (-1, 1)."""
+    numpy_dtype = dtypes.TO_NUMPY[dtype]
+    low = float(np.nextafter(np.array(-1.0, numpy_dtype), np.array(0.0, numpy_dtype), dtype=numpy_dtype))
+    width = float(np.array(1.0, numpy_dtype) - np.array(low, numpy_dtype))
+    root = float(np.array(np.sqrt(2), numpy_dtype))
+    return sampler("normal", dtype, lambda u: erf_inv_tensor(xla.fma(u, width, low).clamp(min=low)) * root)
+
+
+def real_normal(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return standard normals of a real dtype."""
+    return draw(normal_sampler(dtype), key._impl, tensor_of(key), shape)
+
+
+def normal_tensor(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return standard normals of a floating or complex dtype."""
+    if not dtype.is_complex:
+        return real_normal(key, shape, dtype)
+    parts = (real_normal(k, shape, dtype.to_real()) for k in several(key, 2))
+    return torch.complex(*parts) / math.sqrt(2)
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -118,18 +156,36 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     """
     refuse_out_sharding("normal", out_sharding)
     typed, _ = check_key("normal", key)
-    found, sizes = float_dtype("normal", dtype, (np.inexact,)), canonical_shape(shape)
-    if found.kind != "c":
-        return Array(real_normal(typed, sizes, found))
-    keys = KeyArray(typed._impl.split(tensor_of(typed), (2,)), typed._impl)
-    real, imag = (real_normal(k, sizes, np.finfo(found).dtype) for k in keys)
-    return Array(torch.complex(real, imag) / math.sqrt(2))
+    found = float_dtype("normal", dtype, np.inexact)
+    return Array(normal_tensor(typed, static_shape(shape), dtypes.to_torch(found)))
 
 
-def real_normal(key: KeyArray, shape: tuple[int, ...], dtype: Any) -> Tensor:
-    """Return standard normals of a real dtype."""
-    low = float(np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype))
-    floats = unit_uniform(key, shape, dtype)
-    width = float(np.array(1.0, dtype) - np.array(low, dtype))
-    u = (floats * width + low).clamp(min=low)
-    return erf_inv_tensor(u) * float(np.array(np.sqrt(2), dtype))
+def truncated_normal(
+    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Return normals conditioned on lying between `lower` and `upper`, which broadcast to `shape`.
+
+    Raises `ValueError` for a dtype that is not floating and for bounds that do not broadcast.
+    """
+    refuse_out_sharding("truncated_normal", out_sharding)
+    typed, _ = check_key("truncated_normal", key)
+    found = float_dtype("truncated_normal", dtype)
+    target = dtypes.to_torch(found)
+    root = float(np.array(np.sqrt(2), found))
+    # XLA multiplies by the reciprocal of a constant, except in bfloat16.
+    inverse = 1.0 / root if target is torch.bfloat16 else float(np.array(1.0 / np.array(root, found), found))
+    low, high = (parameter("truncated_normal", bound, target) for bound in (lower, upper))
+    sizes = sample_shape("truncated_normal", shape, low, high)
+    u = uniform_between(typed, sizes, xla.erf(_times(low, inverse)), xla.erf(_times(high, inverse)))
+    samples = inverse_erf(u) * root
+    return Array(torch.minimum(torch.maximum(samples, _next(low, math.inf)), _next(high, -math.inf)))
+
+
+def _times(x: Tensor, factor: float) -> Tensor:
+    return (x.float() * factor).to(x.dtype) if x.dtype is torch.bfloat16 else x * factor
+
+
+def _next(x: Tensor, target: float) -> Tensor:
+    # The cut is a constant for derivatives.
+    held = Array(x.detach())
+    return tensor_of(nextafter(held, Array(torch.full_like(held._tensor, target))))

@@ -1,0 +1,240 @@
+"""Continuous samplers that transform a fixed number of uniforms or normals."""
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import dtypes
+from .._core.array import Array, as_array, tensor_of
+from .._core.promotion import convert, promote_inexact
+from ..lax import xla_arithmetic as xla
+from .arguments import (
+    check_castable,
+    float_dtype,
+    int_dtype,
+    parameter,
+    refuse_out_sharding,
+    sample_shape,
+    static_shape,
+)
+from .draws import Sampler, draw
+from .gammas import gamma_tensor
+from .integers import signs
+from .keys import KeyArray, check_key, several
+from .uniforms import normal_tensor, real_normal, sampler, scaled, unit_uniform
+
+# Without parameters: one kernel each
+
+
+def _between(u: Tensor, low: float, high: float) -> Tensor:
+    return scaled(u, *(torch.full((), bound, dtype=u.dtype, device=u.device) for bound in (low, high)))
+
+
+def _exponential(u: Tensor, info: Any) -> Tensor:
+    return -xla.log1p(-u)
+
+
+def _laplace(u: Tensor, info: Any) -> Tensor:
+    u = _between(u, -1.0 + float(info.epsneg), 1.0)
+    return torch.sign(u) * xla.log1p(-u.abs())
+
+
+def _logistic(u: Tensor, info: Any) -> Tensor:
+    x = _between(u, float(info.tiny), 1.0)
+    return xla.log(x) - xla.log1p(-x)
+
+
+def _cauchy(u: Tensor, info: Any) -> Tensor:
+    pi = float(np.array(np.pi, dtypes.TO_NUMPY[u.dtype]))
+    return torch.tan((_between(u, float(info.eps), 1.0) - 0.5) * pi)
+
+
+@functools.cache
+def _standard(function: Callable[[Tensor, Any], Tensor], dtype: torch.dtype) -> Sampler:
+    info = dtypes.finfo(dtypes.TO_NUMPY[dtype])
+    return sampler(function.__name__, dtype, lambda u: function(u, info))
+
+
+def _drawn(
+    name: str, function: Callable[[Tensor, Any], Tensor], key: Any, shape: Any, dtype: Any, out_sharding: Any
+) -> Array:
+    refuse_out_sharding(name, out_sharding)
+    typed, _ = check_key(name, key)
+    target = dtypes.to_torch(float_dtype(name, dtype))
+    return Array(draw(_standard(function, target), typed._impl, tensor_of(typed), static_shape(shape)))
+
+
+def exponential_tensor(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return samples of the exponential distribution with rate 1."""
+    return draw(_standard(_exponential, dtype), key._impl, tensor_of(key), shape)
+
+
+def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the exponential distribution with rate 1. Raises `ValueError` for non-floating dtypes."""
+    return _drawn("exponential", _exponential, key, shape, dtype, out_sharding)
+
+
+def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the Laplace distribution of scale 1. Raises `ValueError` for non-floating dtypes."""
+    return _drawn("laplace", _laplace, key, shape, dtype, out_sharding)
+
+
+def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the logistic distribution of scale 1. Raises `ValueError` for non-floating dtypes."""
+    return _drawn("logistic", _logistic, key, shape, dtype, out_sharding)
+
+
+def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the Cauchy distribution of scale 1. Raises `ValueError` for non-floating dtypes."""
+    return _drawn("cauchy", _cauchy, key, shape, dtype, out_sharding)
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the Maxwell distribution: lengths of normal vectors in three dimensions."""
+    refuse_out_sharding("maxwell", out_sharding)
+    typed, _ = check_key("maxwell", key)
+    return Array(_maxwell(typed, static_shape(shape), dtypes.to_torch(float_dtype("maxwell", dtype))))
+
+
+def _maxwell(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    x, y, z = real_normal(key, (*shape, 3), dtype).unbind(-1)
+    # XLA sums every other element first.
+    return xla.sqrt((x * x + z * z) + y * y)
+
+
+# With parameters, in which they are differentiable
+
+
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Array:
+    """Return Maxwell samples with random signs, times `scale`, plus `loc`; the result has the shape of the parameters
+    behind `shape`.
+    """
+    typed, _ = check_key("double_sided_maxwell", key)
+    target = dtypes.to_torch(float_dtype("double_sided_maxwell", dtype))
+    sizes = static_shape(shape)
+    parameters = sample_shape("double_sided_maxwell", None, loc, scale)
+    sizes = (sizes or parameters) + parameters
+    maxwell_key, sign_key = several(typed, 2)
+    samples = signs(sign_key, sizes, target) * _maxwell(maxwell_key, sizes, target)
+    (values, factor, offset), _ = promote_inexact("double_sided_maxwell", Array(samples), scale, loc)
+    return Array(xla.fma(values, factor, offset))
+
+
+def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None) -> Array:
+    """Return samples of the Weibull distribution: -log(1 - u) to the power 1 / concentration, times scale."""
+    typed, _ = check_key("weibull_min", key)
+    target = dtypes.to_torch(float_dtype("weibull_min", dtype))
+    e = Array(exponential_tensor(typed, static_shape(shape), target))
+    return e ** (1.0 / concentration) * scale  # pyright: ignore
+
+
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the Pareto distribution with exponent `b`, which broadcasts to `shape`."""
+    typed, target, sizes, (power,) = _with_parameters("pareto", key, shape, dtype, out_sharding, b)
+    return Array(xla.exp(exponential_tensor(typed, sizes, target) / power))
+
+
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the Rayleigh distribution with `scale`, which broadcasts to `shape`."""
+    typed, target, sizes, (factor,) = _with_parameters("rayleigh", key, shape, dtype, out_sharding, scale)
+    return Array(factor * xla.sqrt(xla.log(unit_uniform(typed, sizes, target)) * -2.0))
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples of the Wald (inverse Gaussian) distribution with `mean`, which broadcasts to `shape`, and scale 1."""
+    typed, target, sizes, (mu,) = _with_parameters("wald", key, shape, dtype, out_sharding, mean)
+    normal_key, uniform_key = several(typed, 2)
+    v, z = real_normal(normal_key, sizes, target), unit_uniform(uniform_key, sizes, target)
+    y, square = v * v, mu * mu
+    root = xla.sqrt(xla.fma(4 * mu, y, square * (y * y)))
+    x = xla.fma(mu * -0.5, root, xla.fma(square * y, 0.5, mu))
+    return Array(torch.where(z <= mu / (mu + x), x, square / x))
+
+
+def triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Return samples of the triangular distribution over [left, right] with its peak at `mode`; all broadcast to `shape`."""
+    found = _with_parameters("triangular", key, shape, dtype, out_sharding, left, mode, right)
+    typed, target, sizes, (low, peak, high) = found
+    low, peak, high = (t.expand(sizes) for t in (low, peak, high))
+    width = high - low
+    u = unit_uniform(typed, sizes, target)
+    rising = low + xla.sqrt(u * width * (peak - low))
+    falling = high - xla.sqrt((1 - u) * width * (high - peak))
+    return Array(torch.where(u < (peak - low) / width, rising, falling))
+
+
+_ONE = np.float32(1)
+
+
+def lognormal(key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return exponentials of normals of standard deviation `sigma`, which broadcasts to `shape`."""
+    found = _with_parameters("lognormal", key, shape, dtype, out_sharding, sigma, kind=np.inexact)
+    typed, target, sizes, (deviation,) = found
+    exponent = normal_tensor(typed, sizes, target) * deviation
+    return Array(torch.exp(exponent) if target.is_complex else xla.exp(exponent))
+
+
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return how many trials of probability `p` it takes until one succeeds, in an integer `dtype`.
+
+    Raises `ValueError` for other dtypes and for p that does not broadcast to `shape`.
+    """
+    refuse_out_sharding("geometric", out_sharding)
+    typed, _ = check_key("geometric", key)
+    found = int_dtype("geometric", dtype)
+    if not dtypes.issubdtype(found, np.integer):
+        raise ValueError(f"dtype argument to `geometric` must be an int dtype, got {found}")
+    sizes = sample_shape("geometric", shape, p)
+    odds = parameter("geometric", p, dtypes.to_torch(dtypes.to_inexact(as_array(p).dtype)))
+    u = unit_uniform(typed, sizes, odds.dtype)
+    u = torch.where(u == 0, 1, u)
+    trials = torch.floor(xla.log(u) / xla.log1p(-odds)) + 1
+    return Array(convert(trials, dtypes.to_torch(found)))
+
+
+def generalized_normal(key: Any, p: float, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return samples whose density is proportional to exp(-|x| ** p)."""
+    refuse_out_sharding("generalized_normal", out_sharding)
+    sizes = static_shape(shape)
+    typed, _ = check_key("generalized_normal", key)
+    target = dtypes.to_torch(float_dtype("generalized_normal", dtype))
+    return _generalized_normal(typed, p, sizes, target)
+
+
+def _generalized_normal(key: KeyArray, p: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Array:
+    gamma_key, sign_key = several(key, 2)
+    g = gamma_tensor(gamma_key, parameter("gamma", 1 / p, dtype), shape, False)
+    return Array(signs(sign_key, shape, dtype)) * Array(g) ** (1 / p)  # pyright: ignore
+
+
+def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Return points distributed uniformly in the unit ball of the p-norm in `d` dimensions: shape (*shape, d)."""
+    refuse_out_sharding("ball", out_sharding)
+    sizes = static_shape(shape)
+    typed, _ = check_key("ball", key)
+    target = dtypes.to_torch(float_dtype("ball", dtype))
+    point_key, radius_key = several(typed, 2)
+    g = _generalized_normal(point_key, p, (*sizes, operator.index(d)), target)
+    e = Array(exponential_tensor(radius_key, sizes, target))
+    size = (abs(g) ** p).sum(-1) + e  # pyright: ignore
+    return g / (size ** (1 / p))[..., None]
+
+
+def _with_parameters(
+    name: str, key: Any, shape: Any, dtype: Any, out_sharding: Any, *values: Any, kind: type = np.floating
+) -> tuple[KeyArray, torch.dtype, tuple[int, ...], list[Tensor]]:
+    """Return key, torch dtype, shape of the samples and parameters, checked as JAX checks them."""
+    refuse_out_sharding(name, out_sharding)
+    typed, _ = check_key(name, key)
+    found = float_dtype(name, dtype, kind)
+    sizes = sample_shape(name, shape, *values)
+    check_castable(name, found, *values)
+    target = dtypes.to_torch(found)
+    return typed, target, sizes, [parameter(name, value, target) for value in values]

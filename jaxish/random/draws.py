@@ -1,0 +1,189 @@
+"""Drawing: from the bits of a key to an array of samples, by one kernel where the generator is threefry.
+
+A `Sampler` says which bits each element of an array takes and what becomes of them. With threefry in the partitionable
+layout, `Draw` computes bits and samples together, block by block; with any other generator the bits come as arrays.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._backends import structured
+from .._backends.kernels import FEW_BLOCKS, Kernel
+from .._core.graph import TensorType
+from .._core.primitive import Dims, Primitive, batch_front
+from . import threefry
+
+_SIGNED = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
+
+
+@dataclass(frozen=True)
+class Bits:
+    """`copies` times `width` bits per element, from the key of this index: an array of shape (copies, ...)."""
+
+    width: int
+    copies: int = 1
+    key: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """`function(*bits, *parameters)` gives samples of `dtypes`; bits are signed (8 bits: unsigned) tensors."""
+
+    name: str
+    function: Callable[..., Any]
+    dtypes: tuple[torch.dtype, ...]
+    bits: tuple[Bits, ...] = (Bits(32),)
+
+    def results(self, *inputs: Tensor) -> list[Tensor]:
+        """Return the samples as a list."""
+        found = self.function(*inputs)
+        return [found] if isinstance(found, Tensor) else list(found)
+
+
+WORDS = Sampler(
+    "words", lambda bits: ((bits >> 32).to(torch.int32), bits.to(torch.int32)), (torch.int32,) * 2, (Bits(64),)
+)
+
+
+@functools.cache
+def bits_of(width: int) -> Sampler:
+    """Return the sampler of plain bits."""
+    return Sampler(f"bits{width}", lambda bits: bits, (_SIGNED[width],), (Bits(width),))
+
+
+def draw(sampler: Sampler, impl: Any, keys: Tensor, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
+    """Return samples of this shape; `keys` holds one key, or as many as the sampler uses along the first dimension.
+
+    The parameters broadcast to the shape. Nothing here is differentiable.
+    """
+    count = torch.Size(shape).numel()
+    if impl.name == "threefry2x32" and threefry.partitionable():
+        rows = [p.reshape(1) if p.numel() == 1 else p.expand(shape).reshape(-1) for p in parameters]
+        return from_threefry(sampler, keys, count, *rows)[0].reshape(shape)
+    several = keys.dim() > len(impl.key_shape)
+    bits: list[Tensor] = []
+    for wanted in sampler.bits:
+        key = keys[wanted.key] if several else keys
+        copies = (wanted.copies,) if wanted.copies > 1 else ()
+        found = impl.random_bits(key, wanted.width, (*copies, *shape)).view(_SIGNED[wanted.width])
+        bits += list(found.unbind(0)) if copies else [found]
+    return sampler.results(*bits, *parameters)[0].reshape(shape)
+
+
+def from_threefry(sampler: Sampler, keys: Tensor, count: int, *parameters: Tensor) -> list[Tensor]:
+    """Return `count` samples per result; parameters have 1 or `count` elements."""
+    words = keys.view(torch.int32)
+    return Draw(sampler, count)(words if words.dim() > 1 else words.unsqueeze(0), *parameters)
+
+
+class Draw(Primitive):
+    """`count` samples for keys (*batch, number of keys, 2) and parameters that broadcast to (*batch, count)."""
+
+    def __init__(self, sampler: Sampler, count: int) -> None:
+        self.sampler, self.count = sampler, count
+        self.__name__ = f"draw_{sampler.name}"
+
+    def _batch(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
+        return tuple(torch.broadcast_shapes(inputs[0].shape[:-2], *(p.shape[:-1] for p in inputs[1:])))
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        shape = (*self._batch(inputs), self.count)
+        return [TensorType(shape, dtype, inputs[0].device) for dtype in self.sampler.dtypes]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        batch = self._batch(inputs)
+        keys, *parameters = inputs
+        if not batch:
+            return self._one(keys, parameters)
+        lanes = torch.Size(batch).numel()
+        keys = keys.expand(*batch, *keys.shape[-2:]).reshape(lanes, *keys.shape[-2:])
+        parameters = [p.expand(*batch, p.shape[-1]).reshape(lanes, p.shape[-1]) for p in parameters]
+        if lanes and self.count >= _LONG:
+            each = [self._one(k, [p[i] for p in parameters]) for i, k in enumerate(keys)]
+            results = [torch.cat(parts) for parts in zip(*each, strict=True)]
+        else:
+            results = self._together(lanes, keys, parameters)
+        return [r.reshape(*batch, self.count) for r in results]
+
+    def _one(self, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+        whole = [p.shape[-1] == 1 for p in parameters]
+        kernel = _counting(self.sampler, tuple(whole))
+        count = torch.full((), self.count, dtype=torch.int64, device=keys.device)
+        shared = [p for p, w in zip(parameters, whole, strict=True) if w]
+        rows = [p for p, w in zip(parameters, whole, strict=True) if not w]
+        return kernel(self.count, keys, count, *shared, *rows)
+
+    def _together(self, lanes: int, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+        def spread(column: Tensor) -> Tensor:
+            return column.expand(lanes, self.count).reshape(-1)
+
+        counters = spread(torch.arange(self.count, device=keys.device).unsqueeze(0))
+        words = [spread(keys[:, i, j : j + 1]) for i in range(keys.shape[1]) for j in range(2)]
+        kernel = _by_rows(self.sampler, keys.shape[1])
+        count = torch.full((), self.count, dtype=torch.int64, device=keys.device)
+        return kernel(lanes * self.count, count, counters, *words, *map(spread, parameters))
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        return structured.call(self, f"{self.__name__}:{self.count}", inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        fronted = [t.unsqueeze(0) if d is None else batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)]
+        results = self(*fronted)
+        return results, [0] * len(results)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [None] * len(self.sampler.dtypes)
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        return [None] * len(primals)
+
+
+_LONG = 4096  # from here on, a batch of arrays is drawn one after the other
+
+
+def _bits(sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: Tensor, count: Tensor) -> list[Tensor]:
+    bits = []
+    for wanted in sampler.bits:
+        for copy in range(wanted.copies):
+            first, second = threefry.at_counters(*keys[wanted.key], counters + copy * count if copy else counters)
+            if wanted.width == 64:
+                bits.append(threefry.joined(first, second))
+            else:
+                word = first ^ second
+                bits.append(word if wanted.width == 32 else threefry.narrowed(word, wanted.width))
+    return bits
+
+
+@functools.cache
+def _counting(sampler: Sampler, whole: tuple[bool, ...]) -> Kernel:
+    """Return the kernel for one array; `whole` says which parameters are the same for all elements."""
+
+    def run(counters: Tensor, keys: Tensor, count: Tensor, *parameters: Tensor) -> list[Tensor]:
+        shared, rows = iter(parameters[: sum(whole)]), iter(parameters[sum(whole) :])
+        ordered = [next(shared) if w else next(rows) for w in whole]
+        return _expanded(sampler.results(*_bits(sampler, keys.unbind(0), counters, count), *ordered), counters)  # pyright: ignore
+
+    return Kernel(run, shared=2 + sum(whole))
+
+
+@functools.cache
+def _by_rows(sampler: Sampler, keys: int) -> Kernel:
+    """Return the kernel for many arrays, each element with key words and parameters of its own."""
+
+    def run(_: Tensor, count: Tensor, counters: Tensor, *rows: Tensor) -> list[Tensor]:
+        words, parameters = rows[: 2 * keys], rows[2 * keys :]
+        pairs = [(words[2 * i], words[2 * i + 1]) for i in range(keys)]
+        return _expanded(sampler.results(*_bits(sampler, pairs, counters, count), *parameters), counters)
+
+    return Kernel(run, shared=1, blocks=FEW_BLOCKS)
+
+
+def _expanded(results: list[Tensor], counters: Tensor) -> list[Tensor]:
+    return [r.expand(counters.shape) for r in results]

@@ -1,0 +1,61 @@
+"""jax.nn's initializers and attention against JAX's."""
+
+import numpy as np
+import pytest
+from oracle import agree
+
+NAMES = [
+    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal", "kaiming_uniform", "lecun_normal",
+    "lecun_uniform", "xavier_normal", "xavier_uniform", "normal", "uniform", "truncated_normal", "orthogonal",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_initializers(name, dtype):
+    if dtype == "complex64" and name in ("uniform", "truncated_normal"):
+        pytest.skip("real only")
+    agree(lambda j: getattr(j.nn.initializers, name)()(j.random.key(1), (6, 5), dtype), atol=2e-6)
+
+
+def test_other_initializers():
+    agree(lambda j: j.nn.initializers.zeros(j.random.key(1), (2, 3)))
+    agree(lambda j: j.nn.initializers.ones(j.random.key(1), (2, 3), "int32"))
+    agree(lambda j: j.nn.initializers.constant(7)(j.random.key(1), (2, 3)))
+    agree(lambda j: j.nn.initializers.delta_orthogonal()(j.random.key(1), (3, 3, 4, 5)))
+    agree(lambda j: j.nn.initializers.orthogonal(2.0, 0)(j.random.key(1), (4, 3, 2)))
+    for mode in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg", "none"):
+        make = {"scale": 2.0, "mode": mode, "distribution": "normal", "in_axis": (0, 1), "out_axis": 2, "batch_axis": 3}
+        agree(lambda j: j.nn.initializers.variance_scaling(**make)(j.random.key(1), (3, 4, 5, 6)))
+    agree(lambda j: j.nn.initializers.he_normal()(j.random.key(1), (3,)))
+    agree(lambda j: j.nn.initializers.variance_scaling(1.0, "fan_in", "none")(j.random.key(1), (3, 3)))
+    agree(lambda j: j.nn.initializers.delta_orthogonal()(j.random.key(1), (3, 3)))
+    agree(lambda j: isinstance(j.nn.initializers.zeros, j.nn.initializers.Initializer))
+
+
+random = np.random.default_rng(0)
+Q, K, V = (random.normal(size=s).astype("float32") for s in ((2, 5, 4, 3), (2, 6, 2, 3), (2, 6, 2, 3)))
+BIAS = random.normal(size=(2, 4, 5, 6)).astype("float32")
+LENGTHS = np.array([3, 5], "int32")
+OPTIONS = [
+    {}, {"is_causal": True}, {"scale": 0.3}, {"bias": BIAS}, {"mask": BIAS[:, :1] > 0}, {"query_seq_lengths": LENGTHS},
+    {"key_value_seq_lengths": LENGTHS}, {"local_window_size": 2}, {"local_window_size": (1, 0)}, {"return_residual": True},
+    {"implementation": "xla"}, {"implementation": "none"}, {"mask": BIAS}, {"query_seq_lengths": LENGTHS[:1]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_attention(options):
+    agree(lambda j: j.nn.dot_product_attention(Q, K, V, **options))
+    agree(lambda j: j.jit(lambda q: j.nn.dot_product_attention(q, K, V, **options))(Q))
+
+
+def test_attention_of_other_shapes_dtypes_and_transforms():
+    agree(lambda j: j.nn.dot_product_attention(Q[0], K[0], V[0]))
+    agree(lambda j: j.nn.dot_product_attention(Q, K[:, :, :, :2], V))
+    agree(lambda j: j.nn.dot_product_attention(Q[:, :, :3], K, V))
+    agree(
+        lambda j: j.nn.dot_product_attention(*(j.numpy.asarray(x, "bfloat16") for x in (Q, K, V))), rtol=2e-2, atol=2e-2
+    )
+    agree(lambda j: j.grad(lambda q: (j.nn.dot_product_attention(q, K, V, is_causal=True) ** 2).sum())(Q), atol=1e-4)
+    agree(lambda j: j.vmap(lambda q: j.nn.dot_product_attention(q, K[0], V[0]))(Q))

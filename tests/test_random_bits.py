@@ -1,0 +1,174 @@
+"""Bits, uniforms, integers and orders: equal to JAX's, bit for bit, for every generator and layout."""
+
+from contextlib import ExitStack
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import agree
+
+import jaxish
+
+exactly = partial(agree, rtol=0, atol=0)
+SHAPES = [(), (0,), (3, 5), (70,), (5001,)]
+GENERATORS = ["threefry2x32", "rbg", "unsafe_rbg"]
+
+
+def both(stack, name, value):
+    for library in (jax, jaxish):
+        stack.enter_context(getattr(library, name)(value))
+
+
+@pytest.mark.parametrize("impl", GENERATORS)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_bits_are_the_generators(impl, dtype):
+    for shape in SHAPES:
+        exactly(lambda j: j.random.bits(j.random.key(7, impl=impl), shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_bits_in_the_layout_that_is_not_partitionable(dtype):
+    with ExitStack() as stack:
+        both(stack, "threefry_partitionable", False)
+        both(stack, "enable_x64", True)
+        for shape in SHAPES:
+            exactly(lambda j: j.random.bits(j.random.key(7), shape, dtype))
+        exactly(lambda j: j.random.key_data(j.random.split(j.random.key(7), (3, 1))))
+        exactly(lambda j: j.random.gumbel(j.random.key(1), (51,), "float32", mode="high"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**32 - 1), st.booleans())
+def test_seeds_and_folded_data_of_any_size(seed, data, x64):
+    with ExitStack() as stack:
+        both(stack, "enable_x64", x64)
+        exactly(lambda j: j.random.key_data(j.random.fold_in(j.random.key(seed), data)))
+
+
+@pytest.mark.parametrize("impl", GENERATORS)
+def test_split_and_fold_in(impl):
+    exactly(lambda j: j.random.key_data(j.random.split(j.random.key(3, impl=impl), (3, 2))))
+    exactly(lambda j: j.random.key_data(j.random.fold_in(j.random.key(3, impl=impl), 77)))
+    exactly(lambda j: j.random.split(j.random.PRNGKey(3, impl=impl)) if impl == "threefry2x32" else 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_uniforms(dtype):
+    low, high = np.linspace(-3, 1, 40).astype(dtype if dtype != "bfloat16" else "float32"), 7.3
+    with ExitStack() as stack:
+        both(stack, "enable_x64", True)
+        for shape in SHAPES:
+            exactly(lambda j: j.random.uniform(j.random.key(7), shape, dtype))
+        exactly(lambda j: j.random.uniform(j.random.key(7), (5000,), dtype, -3.0, 7.3))
+        exactly(lambda j: j.random.uniform(j.random.key(7), (50, 40), dtype, low, high))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]),
+    st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1),
+)  # fmt: skip
+def test_integers_of_any_range(dtype, low, high):
+    info = np.iinfo(dtype)
+    low, high = (min(max(x, int(info.min)), int(info.max)) for x in (low, high))
+    with ExitStack() as stack:
+        both(stack, "enable_x64", True)
+        bounds = (np.array(low, dtype), np.array(high, dtype))
+        exactly(lambda j: j.random.randint(j.random.key(5), (70,), *bounds, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
+def test_integers_of_small_empty_and_full_ranges(dtype):
+    info = np.iinfo(dtype)
+    for low, high in (
+        (0, 10),
+        (-5, 100),
+        (5, 5),
+        (7, 3),
+        (0, 1),
+        (int(info.min), int(info.max)),
+        (0, int(info.max) + 1),
+    ):
+        exactly(lambda j: j.random.randint(j.random.key(5), (500,), low, high, dtype))
+    exactly(lambda j: j.random.randint(j.random.key(5), (50, 30), np.arange(30), np.arange(50)[:, None]))
+
+
+@pytest.mark.parametrize("mode", ["low", "high"])
+def test_booleans(mode):
+    odds = np.linspace(0, 1, 300).astype("float32")
+    exactly(lambda j: j.random.bernoulli(j.random.key(5), 0.3, (300,), mode))
+    exactly(lambda j: j.random.bernoulli(j.random.key(5), odds, mode=mode))
+    exactly(lambda j: j.random.bernoulli(j.random.key(5), odds.astype("float16"), mode=mode))
+    exactly(lambda j: j.random.rademacher(j.random.key(5), (300,), "float32" if mode == "low" else None))
+
+
+@pytest.mark.parametrize("x", [0, 1, 10, 5000, np.arange(60).reshape(5, 4, 3), np.arange(60).reshape(5, 12) > 3])
+def test_permutations(x):
+    for axis in range(max(1, np.ndim(x))):
+        exactly(lambda j: j.random.permutation(j.random.key(5), x, axis))
+        exactly(lambda j: j.random.permutation(j.random.key(5), x, axis, independent=True))
+
+
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+def test_choices(replace, weighted, shape):
+    p = (np.arange(10) / 45).astype("float32") if weighted else None
+    for a, axis in ((10, 0), (np.arange(10.0), 0), (np.arange(30.0).reshape(3, 10), 1)):
+        exactly(lambda j: j.random.choice(j.random.key(5), a, shape, replace, p, axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("mode", [None, "high", "highest"])
+def test_categories(axis, mode):
+    logits = np.log(np.random.default_rng(0).uniform(size=(5, 4, 3))).astype("float32")
+    batch = tuple(np.delete(logits.shape, axis))
+    exactly(lambda j: j.random.categorical(j.random.key(5), logits, axis, mode=mode))
+    exactly(lambda j: j.random.categorical(j.random.key(5), logits, axis, (7, *batch), mode=mode))
+    exactly(lambda j: j.random.categorical(j.random.key(5), logits, axis, (2, *batch), replace=False, mode=mode))
+
+
+def test_rng_bit_generator_carries_its_counter_over():
+    for state in ([11, 22, 33, 44], [11, 22, 2**32 - 1, 2**32 - 1], [11, 22, 2**32 - 1, 1]):
+        key = np.array(state, "uint32")
+        for dtype in ("uint8", "uint16", "uint32"):
+            exactly(lambda j: j.lax.rng_bit_generator(key, (3, 7), dtype))
+
+
+BAD = [
+    lambda j, k: j.random.normal(3, (3,)),
+    lambda j, k: j.random.normal(j.random.split(k), (3,)),
+    lambda j, k: j.random.normal(k, (3,), "int32"),
+    lambda j, k: j.random.uniform(k, (3,), minval=np.zeros(2)),
+    lambda j, k: j.random.bits(k, (3,), "int32"),
+    lambda j, k: j.random.randint(k, (3,), 0, 10, "float32"),
+    lambda j, k: j.random.randint(k, (3,), 0, 2**32),
+    lambda j, k: j.random.randint(k, (3,), np.arange(2), 10),
+    lambda j, k: j.random.permutation(k, 1.5),
+    lambda j, k: j.random.choice(k, 3, (4,), False),
+    lambda j, k: j.random.choice(k, 0, (4,)),
+    lambda j, k: j.random.choice(k, 5, (4,), p=np.ones(4)),
+    lambda j, k: j.random.choice(k, 5, 4),
+    lambda j, k: j.random.bernoulli(k, 1),
+    lambda j, k: j.random.bernoulli(k, 0.5, mode="x"),
+    lambda j, k: j.random.gumbel(k, mode="x"),
+    lambda j, k: j.random.gamma(k, np.ones(3), (2,)),
+    lambda j, k: j.random.beta(k, np.ones(3), 1, dtype="int32"),
+    lambda j, k: j.random.beta(k, 1 + 2j, 1),
+    lambda j, k: j.random.dirichlet(k, 1.0),
+    lambda j, k: j.random.multivariate_normal(k, np.ones(2), np.ones((3, 3))),
+    lambda j, k: j.random.multivariate_normal(k, np.ones(2), np.eye(2), method="x"),
+    lambda j, k: j.random.poisson(j.random.key(0, impl="rbg"), 1.0),
+    lambda j, k: j.random.categorical(k, np.zeros(3, "float32"), shape=(5,), replace=False),
+    lambda j, k: j.random.categorical(k, np.zeros((2, 3), "float32"), shape=(5,)),
+    lambda j, k: j.random.orthogonal(k, 2.5),
+    lambda j, k: j.jit(lambda n: j.random.permutation(k, n))(7),
+]
+
+
+@pytest.mark.parametrize("program", BAD)
+def test_bad_arguments_raise_as_in_jax(program):
+    agree(lambda j: program(j, j.random.key(1)))
