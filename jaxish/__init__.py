@@ -5,6 +5,7 @@ This module hands on the names of `jax`.
 """
 
 from . import core as core
+from . import custom_batching as custom_batching
 from . import debug as debug
 from . import dtypes as dtypes
 from . import errors as errors
@@ -57,6 +58,10 @@ from ._transforms.closures import closure_convert as closure_convert
 from ._transforms.custom_rules import custom_gradient as custom_gradient
 from ._transforms.custom_rules import custom_jvp as custom_jvp
 from ._transforms.custom_rules import custom_vjp as custom_vjp
+from ._transforms.environment import live_arrays as live_arrays
+from ._transforms.environment import named_call as named_call
+from ._transforms.environment import named_scope as named_scope
+from ._transforms.environment import print_environment_info as print_environment_info
 from ._transforms.jacobians import hessian as hessian
 from ._transforms.jacobians import jacfwd as jacfwd
 from ._transforms.jacobians import jacobian as jacobian

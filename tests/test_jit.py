@@ -224,3 +224,14 @@ def test_numpy_constants_under_grad_do_not_keep_a_program_from_being_cached():
     step(np.float32(2))
     step(np.float32(3))
     assert step._cache_size() == 1
+
+
+def test_loops_over_different_custom_functions_are_different_code():
+    def loop(scale):
+        f = jaxish.custom_jvp(lambda x: x * scale)
+        f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+        return jaxish.make_jaxpr(lambda x: jaxish.lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0])(1.0)
+
+    nodes = [node for scale in (2.0, 3.0) for node in loop(scale).graph.graph.module.graph.nodes]
+    identities = [node.target.identity() for node in nodes if hasattr(node.target, "identity")]
+    assert len(set(identities)) == 2

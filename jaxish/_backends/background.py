@@ -32,6 +32,7 @@ class Compiler:
     def __init__(self) -> None:
         self._pending: queue.SimpleQueue[Executable] = queue.SimpleQueue()
         self._worker: subprocess.Popen[bytes] | None = None
+        self._stopped = False
         threading.Thread(target=self._feed, name="jaxish-compiler", daemon=True).start()
         atexit.register(self._stop)
 
@@ -45,6 +46,8 @@ class Compiler:
             try:
                 self._compile(executable)
             except Exception as error:
+                if self._stopped:  # the process is ending, and what compiling needs is gone
+                    return
                 # The graph goes on as it runs now, operator by operator: slower, and right.
                 _log.warning("jaxish could not compile a graph in the background: %s: %s", type(error).__name__, error)
 
@@ -71,6 +74,7 @@ class Compiler:
         return self._worker
 
     def _stop(self) -> None:
+        self._stopped = True
         if self._worker is not None:
             self._worker.kill()
 

@@ -156,7 +156,8 @@ def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:
             primals, tangents = tensors[: len(active)], tensors[len(active) :]
             return [*jvp_call(graph, active, primals, tangents)]
 
-        return _traced(run, [*graph.in_types, *(t for t, a in zip(graph.in_types, active, strict=True) if a)])
+        traced = _traced(run, [*graph.in_types, *(t for t, a in zip(graph.in_types, active, strict=True) if a)])
+        return _late_effects_only(traced, len(active)) if has_effects(graph) else traced
 
     return cached(graph, ("jvp", active), make)
 
@@ -210,7 +211,7 @@ def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:
 
 
 def _late_effects_only(graph: Graph, primals: int) -> Graph:
-    """Drop the effects of the forward pass, which has been run before."""
+    """Drop the effects that depend on primals alone: the primitive itself is run besides its derivative."""
     nodes = graph.module.graph
     inputs = nodes.find_nodes(op="placeholder")
     late = depends_on(nodes, inputs[primals:])

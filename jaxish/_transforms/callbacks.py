@@ -5,6 +5,7 @@ what it does (printing, debugging): it has no results, a trace keeps it although
 transformation changes how often it is called. A graph with effects runs operator by operator.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -239,17 +240,27 @@ def _without_level(tensor: Tensor, level: int) -> Tensor:
 
 
 def debug_callback(
-    callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
-) -> None:
+    callback: Callable[..., Any] | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Callable[..., Any] | None:
     """Call `callback(*args, **kwargs)` on the host when the values are known, whatever transformations are going on.
 
     Arguments that are no arrays are passed as they are. Under vmap it is called per example, under grad once, in the
     forward pass. Calls always come in the order of the program, so that `ordered` makes no difference here.
+    Without `callback`, return a `debug_callback` with these options.
     """
+    if callback is None:
+        if args or kwargs:
+            raise TypeError("jax.debug.callback without a callback takes options only.")
+        return functools.partial(debug_callback, ordered=ordered, partitioned=partitioned)
     if partitioned:
         raise NotImplementedError("debug callbacks with partitioned=True need sharding; leave it out on one device.")
     function, tensors = _HostFunction.of(callback, args, kwargs, static=True)
     Effect(function)(*tensors)
+    return None
 
 
 def io_callback(

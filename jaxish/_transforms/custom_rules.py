@@ -7,7 +7,6 @@ maps its rule as well.
 """
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +23,7 @@ from .._core.primitive import Dims, Primitive, differentiable, instantiate, popp
 from .._core.residuals import Forward, differentiating_level, is_tracked, map_optional, mapped_rule
 from .._core.residuals import Rule as PullRule
 from .._core.tree import flatten
-from .flat import Output, arrays_from, as_argument, check_callable, name_of
+from .flat import Output, arrays_from, as_argument, check_callable, name_of, positional_arguments, signature_of
 from .jit import Program, trace_program, types_key
 
 # rule(primals, tangents) -> tangents of the results; None is zero
@@ -104,10 +103,7 @@ class _CustomFunction:
         check_callable(fun)
         functools.update_wrapper(self, fun)  # pyright: ignore
         self.fun = fun
-        try:
-            self._parameters = inspect.signature(fun)
-        except (TypeError, ValueError):
-            self._parameters = None
+        self._parameters = signature_of(fun)
         named = list(self._parameters.parameters) if self._parameters else []
         self.nondiff_argnums = tuple(sorted({*nondiff_argnums, *(named.index(n) for n in nondiff_argnames)}))
         self._traced: dict[Any, Any] = {}
@@ -139,18 +135,7 @@ class _CustomFunction:
         return found
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return all arguments by position, defaults filled in; rules take no keywords."""
-        if self._parameters is None:
-            if kwargs:
-                raise TypeError(f"{name_of(self.fun)} takes no keyword arguments: its signature is not known.")
-            return args
-        bound = self._parameters.bind(*args, **kwargs)
-        bound.apply_defaults()
-        if bound.kwargs:
-            raise TypeError(
-                f"The following keyword arguments could not be resolved to positions: {', '.join(bound.kwargs)}"
-            )
-        return bound.args
+        return positional_arguments(self.fun, self._parameters, args, kwargs)
 
     def _split(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
         """Return the nondifferentiable arguments and the others."""

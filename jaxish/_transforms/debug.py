@@ -1,10 +1,15 @@
 """jax.debug's print and breakpoint, on `callbacks.debug_callback`."""
 
+import functools
+import logging
 import string
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from .callbacks import debug_callback
+
+_log = logging.getLogger("jaxish")
 
 
 class _Check(string.Formatter):
@@ -29,25 +34,40 @@ class _Check(string.Formatter):
 
 
 def print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
+    _use_logging: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Callable[..., Any] | None:
     """Print `fmt.format(*args, **kwargs)` when the values are known, whatever transformations are going on.
 
     Under vmap it prints per example, under grad once, in the forward pass. Prints always come in the order of the
-    program, so that `ordered` makes no difference here. Raises `ValueError` for an argument that `fmt` does not use.
+    program, so that `ordered` makes no difference here. Without `fmt`, return a `print` with these options; with
+    `_use_logging`, the text goes to the logger "jaxish". Raises `ValueError` for an argument that `fmt` does not use.
     """
+    options: dict[str, Any] = {
+        "ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check,
+        "_use_logging": _use_logging,
+    }  # fmt: skip
+    if fmt is None:
+        if args or kwargs:
+            raise TypeError("jax.debug.print without a format string takes options only.")
+        return functools.partial(print, **options)
     if not skip_format_check:
         _Check().format(fmt, *args, **kwargs)
 
     def show(*values: Any, **named: Any) -> None:
-        sys.stdout.write(fmt.format(*values, **named) + "\n")
+        text = fmt.format(*values, **named)
+        if _use_logging:
+            _log.info(text)
+        else:
+            sys.stdout.write(text + "\n")
 
     debug_callback(show, *args, ordered=ordered, partitioned=partitioned, **kwargs)
+    return None
 
 
 def breakpoint(
@@ -76,7 +96,10 @@ def inspect_array_sharding(value: Any, *, callback: Any) -> None:
     raise NotImplementedError("inspect_array_sharding is not supported; arrays are on one device, see x.devices().")
 
 
-def visualize_sharding(shape: Any, sharding: Any, *args: Any, **kwargs: Any) -> None:
+def visualize_sharding(
+    shape: Any, sharding: Any, *, use_color: bool = True, scale: float = 1.0, min_width: int = 9, max_width: int = 80,
+    color_map: Any = None,
+) -> None:  # fmt: skip
     """Refused: arrays here are on one device."""
     raise NotImplementedError("visualize_sharding is not supported; arrays are on one device.")
 

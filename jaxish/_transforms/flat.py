@@ -1,6 +1,7 @@
 """Between user functions on pytrees of arrays and functions on flat lists of tensors: shared by all transformations."""
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -72,6 +73,31 @@ def check_callable(function: Any) -> None:
     """Raise `TypeError` when `function` cannot be called."""
     if not callable(function):
         raise TypeError(f"Expected a callable value, got {function}")
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return the signature of `function`, None where Python does not know it."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def positional_arguments(
+    function: Callable[..., Any], signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return all arguments of a call by position, defaults filled in: the user's rules take no keywords."""
+    if signature is None:
+        if kwargs:
+            raise TypeError(f"{name_of(function)} takes no keyword arguments: its signature is not known.")
+        return args
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(
+            f"The following keyword arguments could not be resolved to positions: {', '.join(bound.kwargs)}"
+        )
+    return bound.args
 
 
 def differentiable(x: Array) -> bool:

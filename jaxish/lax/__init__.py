@@ -126,12 +126,12 @@ from .parallel import psum as psum
 from .parallel import psum_scatter as psum_scatter
 from .parallel import pswapaxes as pswapaxes
 from .parallel import ragged_all_to_all as ragged_all_to_all
-from .random_bits import RandomAlgorithm as RandomAlgorithm
-from .random_bits import rng_bit_generator as rng_bit_generator
-from .random_bits import rng_uniform as rng_uniform
 from .ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
 from .ragged import ragged_dot as ragged_dot
 from .ragged import ragged_dot_general as ragged_dot_general
+from .random_bits import RandomAlgorithm as RandomAlgorithm
+from .random_bits import rng_bit_generator as rng_bit_generator
+from .random_bits import rng_uniform as rng_uniform
 from .reductions import argmax as argmax
 from .reductions import argmin as argmin
 from .reductions import cumlogsumexp as cumlogsumexp

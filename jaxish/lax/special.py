@@ -99,9 +99,7 @@ def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
 
 
 _IGAMMA_GRAD_A = Elementwise("igamma_grad_a", incomplete.igamma_grad_a, None, incomplete.igamma_grad_a_op)
-gamma_slope = Elementwise(
-    "random_gamma_grad", incomplete.random_gamma_grad, None, incomplete.random_gamma_grad_op
-)
+gamma_slope = Elementwise("random_gamma_grad", incomplete.random_gamma_grad, None, incomplete.random_gamma_grad_op)
 
 
 def _lower_gamma(a: Tensor, x: Tensor) -> Tensor:

@@ -1,0 +1,148 @@
+"""custom_vmap: functions whose batching rule the user writes."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from .._core import derived, functorch, graph, tree
+from .._core.array import tensor_of
+from .._core.graph import Graph, TensorType
+from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
+from .flat import Output, arrays_from, as_argument, check_callable, name_of, positional_arguments, signature_of
+from .jit import Program, trace_program
+
+# rule(size, which inputs are batched, inputs batched along dimension 0) -> results, and which of them are batched
+FlatRule = Callable[[int, Sequence[bool], Sequence[Tensor]], tuple[list[Tensor], list[bool]]]
+
+
+class CustomVmapCall(Primitive):
+    """A call of a custom_vmap function. Its first `captured` inputs are what the function closes over."""
+
+    __name__ = "custom_vmap_call"
+
+    def __init__(self, body: Graph, captured: int, rule: FlatRule, function_name: str) -> None:
+        self.body, self.captured, self.rule, self.function_name = body, captured, rule, function_name
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.body.out_types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return self.body(*inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        arguments, argument_dims = inputs[self.captured :], dims[self.captured :]
+        if any(d is not None for d in dims[: self.captured]):
+            # The rule knows nothing of what the function closes over, so that it cannot batch it.
+            results = derived.Inline(derived.batched(self.body, dims, size, popped_axis()))(*inputs)
+            return results, [0] * len(results)
+        front = [t if d is None else t.movedim(d, 0) for t, d in zip(arguments, argument_dims, strict=True)]
+        results, batched = self.rule(size, [d is not None for d in argument_dims], front)
+        return results, [0 if b else None for b in batched]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        active = [t is not None for t in tangents]
+        if any(active[: self.captured]):
+            return derived.jvp_rule(self.body, derived.Inline, primals, tangents)
+        given = active[self.captured :]
+        pushed = derived.forward_mode(self.body, active)
+        call = CustomVmapCall(pushed, self.captured, _pushed_rule(self.rule, given), self.function_name)
+        results = call(*primals, *(t for t in tangents if t is not None))
+        found = iter(results[len(self.body.out_types) :])
+        return [next(found) if differentiable(t.dtype) else None for t in self.body.out_types]
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        return derived.vjp_rule(self.body, derived.Inline, primals, results, cotangents)
+
+
+def _pushed_rule(rule: FlatRule, active: Sequence[bool]) -> FlatRule:
+    """Return the rule of a function in forward mode, whose inputs are arguments and tangents of the active ones."""
+
+    def pushed(size: int, batched: Sequence[bool], inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
+        count = len(active)
+        moving = iter(batched[count:])
+        # An argument and its tangent are batched alike.
+        both = [b or (a and next(moving)) for b, a in zip(batched, active, strict=False)]
+        primals = [_batch(t, have, want, size) for t, have, want in zip(inputs, batched, both, strict=False)]
+        wanted = [b for b, a in zip(both, active, strict=True) if a]
+        tangents = [
+            _batch(t, have, want, size) for t, have, want in zip(inputs[count:], batched[count:], wanted, strict=True)
+        ]
+        found: list[bool] = []
+
+        def of_arguments(*arguments: Tensor) -> list[Tensor]:
+            results, found[:] = rule(size, both, arguments)
+            return results
+
+        results = derived.jvp_call(of_arguments, active, primals, tangents)
+        of_tangents = [f for f, r in zip(found, results, strict=False) if differentiable(r.dtype)]
+        return results, [*found, *of_tangents]
+
+    return pushed
+
+
+def _batch(tensor: Tensor, batched: bool, wanted: bool, size: int) -> Tensor:
+    return batch_front(tensor, None, size) if wanted and not batched else tensor
+
+
+class custom_vmap:
+    """A function with a batching rule of its own, set by `def_vmap`.
+
+    `rule(axis_size, in_batched, *args)` gets the arguments batched along their axis 0 where `in_batched`, a list of
+    pytrees of bools, says so; it returns the result and a pytree of bools that says where the result is batched.
+    """
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        check_callable(fun)
+        functools.update_wrapper(self, fun)  # pyright: ignore
+        self.fun = fun
+        self.vmap_rule: Callable[..., tuple[Any, Any]] | None = None
+
+    def def_vmap(self, vmap_rule: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+        """Set the batching rule."""
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, through its rule where an argument is batched.
+
+        Raises `AttributeError` when no rule is set, `ValueError` when a rule's result has not the function's structure.
+        """
+        if self.vmap_rule is None:
+            raise AttributeError(
+                f"No batching rule defined for custom_vmap function {name_of(self.fun)} using def_vmap."
+            )
+        args = positional_arguments(self.fun, signature_of(self.fun), args, kwargs)
+        leaves, spec = tree.flatten(args)
+        arrays = [as_argument(leaf, "custom_vmap") for leaf in leaves]
+        if functorch.peek_interpreter_stack() is None and not graph.is_tracing():
+            return self.fun(*spec.unflatten(arrays))
+        program = trace_program(self.fun, arrays, lambda values: (spec.unflatten(values), {}), (), "custom_vmap")
+        closed = program.closed
+        rule = self._rule(self.vmap_rule, [a.kind for a in arrays], spec, program)
+        call = CustomVmapCall(closed.graph, len(closed.captured), rule, name_of(self.fun))
+        results = call(*closed.closure(), *map(tensor_of, arrays))
+        return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    def _rule(self, vmap_rule: Callable[..., Any], kinds: Sequence[Any], spec: tree.Spec, program: Program) -> FlatRule:
+        def rule(size: int, batched: Sequence[bool], inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
+            args = spec.unflatten(arrays_from(inputs, kinds))
+            result, out_batched = vmap_rule(size, [*spec.unflatten(batched)], *args)
+            output = Output(result, name_of(vmap_rule))
+            flags, flags_spec = tree.flatten(out_batched)
+            if output.spec != flags_spec:
+                raise ValueError(
+                    f"structure of output value and output batching specification returned by custom vmap rule "
+                    f"({name_of(vmap_rule)}) do not match. Output values: {tree.PyTreeDef(output.spec)} Batching spec: "
+                    f"{tree.PyTreeDef(flags_spec)}"
+                )
+            if output.spec != program.out_spec:
+                raise ValueError(
+                    f"structure of output returned by custom vmap rule ({name_of(vmap_rule)}) does not match that of "
+                    f"original custom-vmapped function. Original output: {tree.PyTreeDef(program.out_spec)} Rule "
+                    f"output: {tree.PyTreeDef(output.spec)}"
+                )
+            return output.tensors, [bool(f) for f in flags]
+
+        return rule
