@@ -247,3 +247,16 @@ def test_a_body_is_traced_once_for_its_types():
     for _ in range(3):
         jaxish.lax.scan(body, 0.0, XS)
     assert len(traces) == 1
+
+
+def test_the_gradient_of_a_scan_stacks_only_what_going_back_reads():
+    import jaxish
+    from jaxish._core import residuals
+    from jaxish.lax.control_flow.scan import _carries_read
+
+    traced = jaxish.jit(lambda h: jaxish.lax.scan(lambda h, x: (jaxish.numpy.tanh(h + x), None), h, X)).trace(H)
+    scan = next(n.target for n in traced._program.closed.graph.module.graph.nodes if hasattr(n.target, "graphs"))
+    forward, backward = residuals.split(scan.body, [True, True])
+    # The derivative of tanh reads its result, which is saved once; the carry itself is not.
+    assert len(forward.out_types) == len(scan.body.out_types) + 1
+    assert _carries_read(backward, scan.consts, scan.carries) == []

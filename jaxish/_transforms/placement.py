@@ -38,6 +38,14 @@ def _moved(array: Array, target: Any) -> Array:
     return from_kind(tensor_of(array).to(devices.to_torch(target)), array.kind)
 
 
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """Return the pytree `x` on the devices that `shardings` says: `SingleDeviceSharding`s or devices, or a prefix of them.
+
+    Raises `NotImplementedError` for shardings over several devices.
+    """
+    return device_put(x, shardings)
+
+
 def device_get(x: Any) -> Any:
     """Return the pytree `x` with its arrays as NumPy arrays."""
     leaves, spec = tree.flatten(x)

@@ -27,7 +27,8 @@ def vmap(
     `in_axes` is an integer, None (not mapped) or a tuple of these per positional argument, each of which may be a
     prefix of that argument's pytree; keyword arguments are mapped over their axis 0. `out_axes` says where the mapped
     axis stands in each result. `axis_name` binds the axis for collectives, `axis_size` gives its size where no
-    argument does. `spmd_axis_name` names mesh axes for sharding constraints inside `fun`.
+    argument does. `spmd_axis_name` names the mesh axes that sharding constraints inside `fun` get for the new axis; on
+    one device there is nothing to be named.
 
     Raises `ValueError` when sizes differ, an axis is out of range, or a mapped result has None in `out_axes`.
     """
@@ -46,10 +47,6 @@ def vmap(
     if not all(type(a) is int for a in tree.flatten(out_axes)[0]):
         raise TypeError(
             f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, got {out_axes}."
-        )
-    if spmd_axis_name is not None:
-        raise NotImplementedError(
-            "vmap(spmd_axis_name=...) needs sharding, which this version does not have. Leave it out on one device."
         )
     if sum_match:
         raise NotImplementedError("vmap(sum_match=True) is not supported; sum over the mapped axis explicitly.")

@@ -1,5 +1,6 @@
 """jax.lax: operations one floor below jax.numpy, strict about dtypes and ranks."""
 
+from .._transforms.placement import with_sharding_constraint as with_sharding_constraint
 from . import linalg as linalg
 
 # for those who look at the graph

@@ -8,7 +8,6 @@ from .._core import dtypes
 from .._core.array import Array
 from .._core.dtypes import finfo as finfo
 from .._core.dtypes import iinfo as iinfo
-from .._core.dtypes import issubdtype as issubdtype
 from .._core.dtypes import promote_types as promote_types
 
 ndarray = Array
@@ -42,6 +41,11 @@ _KINDS = {
 def result_type(*args: Any) -> Any:
     """Return the dtype of an operation on `args` (arrays, scalars or dtypes) under JAX's promotion rules."""
     return dtypes.result_type(*args)
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Tell whether dtype `arg1` is `arg2` or below it in NumPy's hierarchy; see `jax.dtypes.issubdtype`."""
+    return dtypes.issubdtype(arg1, arg2)
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:

@@ -197,9 +197,10 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
     forward, backward = residuals.split(body, follow, constants=consts)
     saved = len(forward.out_types) - count
 
+    read = _carries_read(backward, consts, carries)
+
     def step(*inputs: Tensor) -> list[Tensor]:
-        results = forward(*inputs)
-        return [*results, *inputs[consts : consts + carries]]
+        return [*forward(*inputs), *(inputs[consts + i] for i in read)]
 
     stacking = derived.cached(
         forward, ("stack carries", consts, carries), lambda: graph.trace(step, body.in_types).graph
@@ -214,6 +215,12 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
     return forward_graph, _pull_rule(scan, backward, follow, wanted, saved)
 
 
+def _carries_read(backward: Graph, consts: int, carries: int) -> list[int]:
+    """Return which carries the backward half of a body reads: the forward scan has to stack no others."""
+    placeholders = backward.module.graph.find_nodes(op="placeholder")[consts : consts + carries]
+    return [i for i, node in enumerate(placeholders) if node.users]
+
+
 def _pull_rule(
     scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int
 ) -> residuals.Rule:
@@ -223,10 +230,13 @@ def _pull_rule(
     summed = [i for i in range(consts) if follow[i]]
     carried = [i for i in range(carries) if follow[consts + i]]
     seeded = [i for i, t in enumerate(y_types) if differentiable(t.dtype)]
+    read = _carries_read(backward, consts, carries)
 
     def step(*inputs: Tensor) -> list[Tensor]:
-        sizes = (consts, len(summed), len(carried), len(x_types), saved, carries, len(seeded))
-        const_values, sums, carry_cts, xs, residual, carry, y_cts = _grouped(inputs, sizes)
+        sizes = (consts, len(summed), len(carried), len(x_types), saved, len(read), len(seeded))
+        const_values, sums, carry_cts, xs, residual, carry_read, y_cts = _grouped(inputs, sizes)
+        given = dict(zip(read, carry_read, strict=True))
+        carry = [given[i] if i in given else _seed(None, t) for i, t in enumerate(carry_types)]
         found = iter(backward(*const_values, *carry, *xs, *residual, *carry_cts, *y_cts))
         const_cts = [s + next(found) for s in sums]
         return [*const_cts, *(next(found) for _ in carried), *found]
@@ -234,7 +244,7 @@ def _pull_rule(
     stacked = backward.in_types[len(body.in_types) : len(body.in_types) + saved]
     step_types = [
         *const_types, *(const_types[i] for i in summed), *(carry_types[i] for i in carried), *x_types,
-        *stacked, *carry_types, *(y_types[i] for i in seeded),
+        *stacked, *(carry_types[i] for i in read), *(y_types[i] for i in seeded),
     ]  # fmt: skip
     step_graph = derived.cached(backward, ("step", consts, carries), lambda: graph.trace(step, step_types).graph)
     loop = Scan(step_graph, consts, len(summed) + len(carried), scan.length, not scan.reverse, scan.unroll)
