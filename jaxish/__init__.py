@@ -55,9 +55,9 @@ from ._transforms.autodiff import vjp as vjp
 from ._transforms.callbacks import effects_barrier as effects_barrier
 from ._transforms.callbacks import pure_callback as pure_callback
 from ._transforms.closures import closure_convert as closure_convert
-from ._transforms.custom_rules import custom_gradient as custom_gradient
-from ._transforms.custom_rules import custom_jvp as custom_jvp
-from ._transforms.custom_rules import custom_vjp as custom_vjp
+from ._transforms.custom_jvp import custom_jvp as custom_jvp
+from ._transforms.custom_vjp import custom_gradient as custom_gradient
+from ._transforms.custom_vjp import custom_vjp as custom_vjp
 from ._transforms.environment import live_arrays as live_arrays
 from ._transforms.environment import named_call as named_call
 from ._transforms.environment import named_scope as named_scope

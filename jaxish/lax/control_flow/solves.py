@@ -15,7 +15,7 @@ from ..._core import derived, tree
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate, popped_axis
 from ..._transforms.autodiff import linear_transpose, linearize
-from ..._transforms.custom_rules import CustomJVPCall
+from ..._transforms.custom_jvp import CustomJVPCall
 from ..._transforms.flat import arrays_from, check_callable
 from ..._transforms.jit import Program
 from .bodies import Operands, trace_body

@@ -1,0 +1,188 @@
+"""custom_jvp: a function with a forward-mode rule of its own. Reverse mode is the transpose of the rule."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import derived, dtypes, errors, tree
+from .._core.array import Array, as_array, tensor_of, type_text
+from .._core.avals import ShapedArray
+from .._core.graph import Graph, TensorType
+from .._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
+from .._core.residuals import map_optional
+from .custom_function import CustomFunction, SymbolicZero, is_transforming, tangent_argument
+from .flat import arrays_from, as_argument, name_of
+from .jit import Program
+
+# rule(primals, tangents) -> tangents of the results; None is zero
+Rule = Callable[[Sequence[Tensor], Sequence[Tensor | None]], list[Tensor | None]]
+
+
+class CustomJVPCall(Primitive):
+    """A call of a custom_jvp function; `rule(primals, tangents)` gives the tangents of the results."""
+
+    __name__ = "custom_jvp_call"
+
+    def __init__(self, body: Graph, captured: int, rule: Rule, function_name: str) -> None:
+        self.body, self.captured, self.rule, self.function_name = body, captured, rule, function_name
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.body.out_types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return self.body(*inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        argument_dims = dims[self.captured :]
+        name = popped_axis()
+        rule = _mapped_jvp_rule(self.rule, argument_dims, size, name)
+        call = CustomJVPCall(derived.batched(self.body, dims, size, name), self.captured, rule, self.function_name)
+        results = call(*inputs)
+        return results, [0] * len(results)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        self._check_closure(tangents)
+        return self.rule(primals[self.captured :], tangents[self.captured :])
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        arguments = primals[self.captured :]
+        active = [i for i, p in enumerate(arguments) if differentiable(p.dtype)]
+        reached: list[bool] = []
+
+        def linear(*directions: Tensor) -> tuple[Tensor, ...]:
+            tangents: list[Tensor | None] = [None] * len(arguments)
+            for i, d in zip(active, directions, strict=True):
+                tangents[i] = d
+            found = self.rule(arguments, tangents)
+            reached[:] = [t is not None for t in found]
+            return tuple(t for t in found if t is not None)
+
+        _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(arguments[i]) for i in active))
+        seeds = [instantiate(c, r) for c, r, hit in zip(cotangents, results, reached, strict=True) if hit]
+        found = dict(zip(active, transpose(tuple(seeds)), strict=True))
+        return [None] * self.captured + [found.get(i) for i in range(len(arguments))]
+
+    def _check_closure(self, tangents: Sequence[Tensor | None]) -> None:
+        if any(t is not None for t in tangents[: self.captured]):
+            raise errors.UnexpectedTracerError(
+                f"Detected differentiation of the custom_jvp function {self.function_name} with respect to a value "
+                "that it closes over. That is not supported: pass the value as an argument."
+            )
+
+
+def _mapped_jvp_rule(rule: Rule, dims: Dims, size: int, name: Any) -> Rule:
+    return lambda primals, tangents: map_optional(rule, (primals, tangents), (*dims, *dims), size, name)
+
+
+class custom_jvp(CustomFunction):
+    """A function with a forward-mode rule of its own, set by `defjvp`; reverse mode is its transpose.
+
+    Arguments at `nondiff_argnums` are passed to the rule first, as they are.
+    """
+
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+    ) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        self.jvp: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
+
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Set the rule: `jvp(*nondiff, primals, tangents)` returns (result, tangent of the result).
+
+        With `symbolic_zeros`, tangents that are known to be zero come as `SymbolicZero` objects.
+        """
+        self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
+        self._traced.clear()
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Set one rule per argument: `jvp_i(tangent_i, result, *primals)`, None for an argument without influence."""
+        if self.nondiff_argnums:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            result = self(*primals)
+            terms = [rule(t, result, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
+            if not terms:
+                return result, tree.flatten(result)[1].unflatten(
+                    Array(torch.zeros_like(tensor_of(a))) for a in map(as_array, tree.flatten(result)[0])
+                )
+            return result, functools.reduce(_add_trees, terms)
+
+        self.defjvp(jvp)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.jvp is None:
+            raise AttributeError(f"No JVP defined for custom_jvp function {name_of(self.fun)} using defjvp.")
+        if not is_transforming():
+            return self.fun(*args, **kwargs)
+        nondiff, others = self._split(self._positional(args, kwargs))
+        leaves, spec = tree.flatten(others)
+        arrays = [as_argument(leaf, "custom_jvp") for leaf in leaves]
+
+        def make() -> tuple[Program, Rule]:
+            program = self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
+            return program, self._rule(nondiff, arrays, spec, program)
+
+        program, rule = self._cached("jvp", nondiff, arrays, spec, make)
+        closed = program.closed
+        call = CustomJVPCall(closed.graph, len(closed.captured), rule, name_of(self.fun))
+        results = call(*closed.closure(), *map(tensor_of, arrays))
+        return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    def _rule(self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, program: Program) -> Rule:
+        kinds = [a.kind for a in arrays]
+
+        def rule(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+            handles = arrays_from(primals, kinds)
+            directions = [tangent_argument(t, h, self.symbolic_zeros) for t, h in zip(tangents, handles, strict=True)]
+            assert self.jvp is not None
+            pair = self.jvp(*nondiff, spec.unflatten(handles), spec.unflatten(directions))
+            return self._checked(pair, program)
+
+        return rule
+
+    def _checked(self, pair: Any, program: Program) -> list[Tensor | None]:
+        names = f"Custom JVP rule {name_of(self.jvp)} for function {name_of(self.fun)}"  # pyright: ignore
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(
+                f"{names} must produce a pair (list or tuple of length two) representing primal and tangent outputs, "
+                f"but got {pair}."
+            )
+        (_, out_spec), (tangents, tangent_spec) = map(tree.flatten, pair)
+        if out_spec != tangent_spec:
+            raise TypeError(
+                f"{names} must produce primal and tangent outputs with equal container (pytree) structures, but got "
+                f"{tree.PyTreeDef(out_spec)} and {tree.PyTreeDef(tangent_spec)} respectively."
+            )
+        if out_spec != program.out_spec:
+            raise TypeError(
+                f"{names} must produce a pair (list or tuple of length two) where the first element represents the "
+                f"primal output (equal in value to the output of the custom_jvp-decorated function), but its structure "
+                f"is {tree.PyTreeDef(out_spec)} in place of {tree.PyTreeDef(program.out_spec)}."
+            )
+        return [_checked_tangent(t, type) for t, type in zip(tangents, program.closed.graph.out_types, strict=True)]
+
+
+def _checked_tangent(value: Any, type: TensorType) -> Tensor | None:
+    if isinstance(value, SymbolicZero) or getattr(value, "dtype", None) == dtypes.float0:
+        return None
+    array = as_array(value)
+    expected = ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype])
+    if not differentiable(type.dtype):
+        return None
+    if array.shape != expected.shape or array.dtype != expected.dtype:
+        raise TypeError(
+            "Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes. "
+            f"Expected {expected.str_short()} (tangent type of {expected.str_short()}) but got {type_text(array)}."
+        )
+    return tensor_of(array)
+
+
+def _add_trees(left: Any, right: Any) -> Any:
+    leaves, spec = tree.flatten(left)
+    return spec.unflatten(a + b for a, b in zip(leaves, tree.flatten(right)[0], strict=True))
