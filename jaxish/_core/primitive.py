@@ -187,3 +187,8 @@ def batch_front(tensor: Tensor, dim: int | None, size: int) -> Tensor:
 def instantiate(tangent: Tensor | None, primal: Tensor) -> Tensor:
     """Return a tangent or cotangent, a None made zeros of the primal's type."""
     return torch.zeros_like(primal) if tangent is None else tangent
+
+
+def conjugate(tensor: Tensor) -> Tensor:
+    """Return the complex conjugate; real tensors as they are. torch.conj_physical has no batching rule (2.13)."""
+    return torch.complex(tensor.real, -tensor.imag) if tensor.is_complex() else tensor

@@ -16,16 +16,13 @@ from .._core import dtypes, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.derived import typed_tangents
+from .._core.primitive import conjugate
 from .flat import Output, as_argument, check_callable, differentiable, name_of, unflatten_subset, wraps
 
 
 def float0_zeros(x: Array) -> np.ndarray:
     """Return the only tangent that an integer or boolean array has."""
     return np.zeros(x.shape, dtypes.float0)
-
-
-def _conj(t: Tensor) -> Tensor:
-    return t.conj().resolve_conj() if t.is_complex() else t
 
 
 # ------------------------------------------------------------------------------------------------------- reverse mode
@@ -65,7 +62,7 @@ def _cotangent(value: Any, primal: Array) -> Tensor:
 
 def _pull(pull: Callable[..., Any], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Call torch's pullback under JAX's convention for complex numbers."""
-    return [_conj(c) for c in pull(tuple(_conj(c) for c in cotangents))]
+    return [conjugate(c) for c in pull(tuple(conjugate(c) for c in cotangents))]
 
 
 def _linear_at(

@@ -15,6 +15,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.extended import moves_elements
+from .._core.primitive import conjugate
 from .._core.promotion import convert
 from . import operands as ops
 from . import tensor_functions
@@ -202,7 +203,7 @@ def imag(x: Any) -> Array:
 def conj(x: Any) -> Array:
     """Return the complex conjugate of x, which may be real: the result is complex."""
     t, weak = operand("conj", x, ops.COMPLEX_PARTS | ops.COMPLEX)
-    return Array(torch.conj_physical(t) if t.dtype.is_complex else torch.complex(t, torch.zeros_like(t)), weak)
+    return Array(conjugate(t) if t.dtype.is_complex else torch.complex(t, torch.zeros_like(t)), weak)
 
 
 # Comparison

@@ -10,6 +10,7 @@ import torch
 from .._core import unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
+from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .arguments import ArrayLike, DTypeLike
 from .contractions import operands
@@ -227,7 +228,7 @@ def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike) 
     if mode not in ("full", "same", "valid"):
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
     if function == "correlate":
-        y = torch.conj_physical(y) if y.is_complex() else y
+        y = conjugate(y)
         swapped = len(x) < len(y)
         x, y = (y, x) if swapped else (x, y)
     else:

@@ -11,6 +11,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.dimensions import broadcast_shape, canonical_axis
+from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, tensors
 from .arguments import ArrayLike, DTypeLike, no_out, no_sharding
 
@@ -134,7 +135,7 @@ def vdot(
 ) -> Array:
     """Return the sum of the products of the elements of the flattened `a`, conjugated, and `b`."""
     x, y = tensors("vdot", a, b)
-    x = torch.conj_physical(x) if x.is_complex() else x
+    x = conjugate(x)
     weak_x, weak_y = (getattr(v, "weak_type", False) for v in (a, b))
     return dot(
         Array(x.reshape(-1), weak_x), Array(y.reshape(-1), weak_y), precision=precision,
@@ -151,7 +152,7 @@ def vecdot(
     if x.shape[canonical_axis(axis, x.dim())] != y.shape[canonical_axis(axis, y.dim())]:
         raise ValueError(f"axes must match along axis {axis}; {_shapes_text(x, y)}.")
     x, y = x.movedim(axis, -1), y.movedim(axis, -1)
-    x = torch.conj_physical(x) if x.is_complex() else x
+    x = conjugate(x)
     return Array(convert(product(x.unsqueeze(-2), y.unsqueeze(-1)).squeeze(-1).squeeze(-1), result), weak)
 
 
@@ -168,7 +169,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     (x, y), weak = promote("vecmat", x1, x2)
     if not x.dim() or y.dim() < 2 or x.shape[-1] != y.shape[-2]:
         raise ValueError(f"vecmat: expected shapes (..., n) and (..., n, m); {_shapes_text(x, y)}.")
-    x = torch.conj_physical(x) if x.is_complex() else x
+    x = conjugate(x)
     return Array(_batched_product(x.unsqueeze(-2), y).squeeze(-2), weak)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes
+from .._core.primitive import conjugate
 from .._core.promotion import convert, tensor
 from . import reductions
 from .arguments import ArrayLike, Axis, DTypeLike, no_out
@@ -114,7 +115,7 @@ def nanvar(
         center = convert(tensor("nanvar", mean), computed)
     isnan = torch.isnan(t)
     deviation = torch.where(isnan, 0.0, t - center)
-    squares = (deviation * torch.conj_physical(deviation)).real if t.is_complex() else torch.square(deviation)
+    squares = (deviation * conjugate(deviation)).real if t.is_complex() else torch.square(deviation)
     kept = ~isnan
     if mask is not None:
         mask = mask.broadcast_to(t.shape)

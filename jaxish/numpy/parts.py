@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array, as_array
+from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from ..lax import tensor_functions
 from .arguments import ArrayLike, int_dtype
@@ -29,7 +30,7 @@ def imag(val: ArrayLike, /) -> Array:
 def conjugate(x: ArrayLike, /) -> Array:
     """Return the complex conjugate."""
     t = tensor("conjugate", x)
-    return Array(torch.conj_physical(t) if t.is_complex() else t, _weak(x))
+    return Array(conjugate_tensor(t), _weak(x))
 
 
 def conj(x: ArrayLike, /) -> Array:

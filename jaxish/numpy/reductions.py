@@ -12,6 +12,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
+from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .arguments import ArrayLike, Axis, DTypeLike, float_dtype, int_dtype, no_out
 
@@ -390,7 +391,7 @@ def var(
     t = convert(t, computed)
     center = _mean_tensor(t, axes, True, mask) if mean is None else convert(tensor("var", mean), computed)
     deviation = t - center
-    squares = (deviation * deviation.conj()).real if t.is_complex() else torch.square(deviation)
+    squares = (deviation * conjugate(deviation)).real if t.is_complex() else torch.square(deviation)
     real_dtype = squares.dtype
     if mask is None:
         count: Any = _axes_count(tuple(t.shape), axes) - correction

@@ -10,6 +10,7 @@ import torch
 from .._core import dtypes, errors
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import static_int
+from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from ..lax.element_access import GatherScatterMode, put_elements
 from .arguments import ArrayLike, DTypeLike, concrete_values, int_dtype, no_sharding
@@ -69,7 +70,7 @@ def cov(
             factor = total - ddof * (w * torch.abs(tensor("cov", aweights))).sum() / total
         centered = x - average
         weighted = centered * w
-    right = torch.conj_physical(weighted) if weighted.is_complex() else weighted
+    right = conjugate(weighted)
     return Array(((centered @ right.transpose(0, 1)) / factor).squeeze())
 
 

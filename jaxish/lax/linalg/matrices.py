@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..._core import dtypes
 from ..._core.array import Array, tensor_of
+from ..._core.primitive import conjugate
 from ..._core.promotion import convert
 from .. import operands as ops
 
@@ -35,7 +36,7 @@ def matrix(name: str, x: Any, position: int = 0, square: bool = False, rank: int
 
 def adjoint(t: Tensor) -> Tensor:
     """Return conjugate-transposed matrices."""
-    return t.mT.conj_physical() if t.dtype.is_complex else t.mT
+    return conjugate(t.mT)
 
 
 def symmetrized(name: str, t: Tensor) -> Tensor:

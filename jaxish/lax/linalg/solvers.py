@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array
+from ..._core.primitive import conjugate
 from ..operands import check_same_dtypes
 from .matrices import adjoint, all_weak, matrix
 
@@ -42,7 +43,7 @@ def triangular_solve(
             f"Incompatible shapes for arguments to triangular_solve: {tuple(t.shape)} and {tuple(right.shape)}."
         )
     if conjugate_a and t.dtype.is_complex:
-        t = t.conj_physical()
+        t = conjugate(t)
     if transpose_a:
         t, lower = t.mT, not lower
     x = torch.linalg.solve_triangular(

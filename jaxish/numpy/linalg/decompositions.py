@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..._core import dtypes
 from ..._core.array import Array, check_arraylike
+from ..._core.primitive import conjugate
 from ..._core.promotion import promote_inexact
 from ..arguments import ArrayLike
 
@@ -78,7 +79,7 @@ def or_nan(factor: Callable[[Tensor], Sequence[Tensor]], t: Tensor) -> Sequence[
 def adjoint(t: Tensor) -> Tensor:
     """Return matrices conjugated and transposed."""
     t = t.transpose(-1, -2)
-    return torch.conj_physical(t) if t.is_complex() else t
+    return conjugate(t)
 
 
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
