@@ -101,3 +101,11 @@ def test_a_loop_is_compiled_once_for_its_text():
     first, second = source_of(loop, 1.0), source_of(loop, 2.0)
     assert first == second
     assert native_loop.compile_source(first) is native_loop.compile_source(second)
+
+
+def test_one_body_serves_loops_with_different_predicates():
+    def body(c):
+        return c * 2
+
+    # Fresh predicates come and go: one must not be taken for another that lived at its address.
+    agree(lambda j: [j.lax.while_loop(lambda c, n=n: c < n, body, 1) for n in (10, 100, 1000, 10_000, 30, 5)])

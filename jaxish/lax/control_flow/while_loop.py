@@ -16,7 +16,7 @@ from ..._backends import executable, native_loop
 from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import Array, as_array, tensor_of
 from ..._core.graph import Graph, TensorType
-from ..._core.primitive import Dims, batch_front, differentiable, instantiate, popped_axis
+from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
 from ..._core.residuals import differentiating_level, is_tracked
 from ..._transforms.flat import arrays_from
@@ -46,7 +46,7 @@ class While(Structured):
         counts = (self.cond_consts, self.body_consts)
         # A loop's body may serve several predicates, and the other way round.
         source = lambda: native_loop.while_source(self.cond, self.body, *counts)  # noqa: E731
-        native = native_loop.ready(self.body, (*counts, id(self.cond)), source)
+        native = native_loop.ready(self.body, (*counts, graph_identity(self.cond)), source)
         if native is not None:
             return native_loop.run(native, inputs, self.body.out_types)
         cond_consts, body_consts, carry = self._parts(inputs)
