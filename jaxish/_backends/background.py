@@ -53,6 +53,9 @@ class Compiler:
 
     def _compile(self, executable: "Executable") -> None:
         request = executable.request()
+        if not request.is_worthwhile():
+            executable.compile()
+            return
         worker = self._running()
         assert worker.stdin is not None and worker.stdout is not None
         pickle.dump(request, worker.stdin)

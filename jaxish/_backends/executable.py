@@ -49,8 +49,11 @@ class Executable:
 
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
-        compilable = can_compile() and not graph.has_effects(self.body)
-        self.run = self.request().compile() if compilable else self.direct
+        if not can_compile() or graph.has_effects(self.body):
+            self.run = self.direct
+            return
+        request = self.request()
+        self.run = request.compile() if request.is_worthwhile() else _unfused(self.body)
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""
@@ -72,6 +75,25 @@ class Executable:
         return self.direct(*tensors)
 
 
+# Operators that only look at memory in another way, and the functions by which Python reaches them fastest.
+_VIEWS: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.reshape.default: torch.reshape, torch.ops.aten.unsqueeze.default: torch.unsqueeze,
+    torch.ops.aten.squeeze.dim: torch.squeeze, torch.ops.aten.permute.default: torch.permute,
+    torch.ops.aten.transpose.int: torch.transpose, torch.ops.aten.t.default: torch.t,
+    torch.ops.aten.select.int: torch.select, torch.ops.aten.expand.default: Tensor.expand,
+    torch.ops.aten.view.dtype: Tensor.view, torch.ops.aten.unbind.int: torch.unbind, operator.getitem: operator.getitem,
+}  # fmt: skip
+
+
+def _unfused(body: Graph) -> Callable[..., Sequence[Tensor]]:
+    """Return the graph as a Python function, its views by their fastest ways."""
+    copy, copies = fx.Graph(), {}
+    for node in body.module.graph.nodes:
+        copies[node] = copy.node_copy(node, lambda n: copies[n])
+        copies[node].target = _VIEWS.get(node.target, node.target)
+    return GraphModule(body.module, copy, "jaxish_graph").forward
+
+
 @dataclass(frozen=True)
 class Request:
     """A graph to be compiled, here or in another process."""
@@ -86,12 +108,18 @@ class Request:
         structured.declare(self.structured_types)
         return registry.lookup(self.backend)(self.module, _examples(self.in_types))
 
+    def is_worthwhile(self) -> bool:
+        """Tell whether a compiler has something to fuse: what a primitive is made of, it compiles by itself."""
+        called = [n.target for n in self.module.graph.nodes if n.op == "call_function" and n.target not in _VIEWS]
+        computing = [t for t in called if t is not torch.ops.jaxish.structured.default]
+        return len(computing) > 1 or len(computing) == len(called) > 0
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickled GraphModule is traced anew where it is loaded, which turns operators without inputs (full, arange)
         # into constants: another graph, which the cache on disk does not know. So the nodes travel one by one.
         to_name: Any = lambda node: _NodeName(node.name)  # noqa: E731
         nodes = [
-            (n.op, n.name, _target_name(n.target), fx.map_arg((n.args, n.kwargs), to_name))
+            (n.op, n.name, _target_name(n.target), fx.map_arg((n.args, n.kwargs), to_name), graph.type_of(n))
             for n in self.module.graph.nodes
         ]
         return _request, (nodes, self.in_types, self.backend, self.structured_types)
@@ -119,10 +147,11 @@ def _target(name: str) -> Any:
 
 def _request(nodes: list[Any], in_types: Any, backend: str, structured_types: Any) -> Request:
     graph, made = fx.Graph(), {}
-    for op, name, target, (args, kwargs) in nodes:
+    for op, name, target, (args, kwargs), type in nodes:
         args, kwargs = _with_nodes(args, made), _with_nodes(kwargs, made)
         function = _target(target) if op == "call_function" else target
         made[name] = graph.create_node(op, function, args, kwargs, name)
+        made[name].meta["val"] = type
     return Request(GraphModule(torch.nn.Module(), graph, "jaxish_graph"), in_types, backend, structured_types)
 
 

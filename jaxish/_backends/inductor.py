@@ -16,6 +16,9 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
+from .._core.graph import type_of
+from . import masks
+
 
 def cache_directory() -> str:
     """Return where compiled kernels are kept: TORCHINDUCTOR_CACHE_DIR, or jaxish's part of the user's cache."""
@@ -33,7 +36,8 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    module = _with_onednn_products(module)
+    module, byte_masks = masks.as_bytes(_with_onednn_products(module))
+    examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
     kept: list[Any] = []
 
     def keep(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
@@ -52,7 +56,8 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     ):
         fakes = [_fake_like(e, mode) for e in examples]
         compile_fx(module, fakes, inner_compile=keep)
-    return _caller(kept[-1], _result_count(module))
+    run = _caller(kept[-1], _result_count(module))
+    return byte_masks.around(run) if byte_masks else run
 
 
 # oneDNN's matrix product as an operator of our own: Inductor knows `mkldnn._linear_pointwise` with constant weights only.
@@ -89,7 +94,7 @@ def _with_onednn_products(module: GraphModule) -> GraphModule:
 
 
 def _is_large(product: fx.Node) -> bool:
-    left, right = (getattr(factor, "meta", {}).get("val") for factor in product.args)
+    left, right = (type_of(factor) for factor in product.args)
     if left is None or right is None or left.dtype is not torch.float32 or left.device.type != "cpu":
         return False
     return left.shape[0] * left.shape[1] * right.shape[1] >= _ONEDNN_FROM

@@ -41,12 +41,10 @@ def subgraph(
             copies[node] = part.node_copy(node, lambda n: copies[n])
     part.output([copies[node] for node in outputs])
 
-    def type_of(node: fx.Node) -> TensorType:
-        return TensorType.of(node.meta["val"])
+    def types(nodes: Sequence[fx.Node]) -> tuple[TensorType, ...]:
+        return tuple(TensorType.of(node.meta["val"]) for node in nodes)
 
-    return Graph(
-        fx.GraphModule(graph.module, part, "jaxish_graph"), tuple(map(type_of, inputs)), tuple(map(type_of, outputs))
-    )
+    return Graph(fx.GraphModule(graph.module, part, "jaxish_graph"), types(inputs), types(outputs))
 
 
 def between(inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> set[fx.Node]:

@@ -136,6 +136,12 @@ class TensorType:
         return TensorType(tuple(tensor.shape), tensor.dtype, tensor.device)
 
 
+def type_of(node: Any) -> TensorType | None:
+    """Return the type of what a node makes: None where that is no tensor."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return TensorType.of(value) if isinstance(value, Tensor) else value if isinstance(value, TensorType) else None
+
+
 class _TraceFakeMode(FakeTensorMode):
     """The fake tensors of one trace. When the trace has ended, an operator on one of them is an error."""
 
@@ -267,6 +273,9 @@ class Trace(TorchDispatchMode):
         if torch.Tag.inplace_view in func.tags:
             return self._reshaped_in_place(func, args, kwargs or {})
         out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.detach.default and not (out.dtype.is_floating_point or out.dtype.is_complex):
+            self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
+            return out
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
         self.record(_STRIDE_FREE.get(func) or func, args, kwargs or {}, out)

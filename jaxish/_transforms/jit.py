@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .._backends import executable
 from .._core import axes, config, derived, dtypes, functorch, graph, residuals, tree
-from .._core.array import Array, default_torch_device, from_kind, tensor_of
+from .._core.array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
@@ -228,6 +228,9 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
     return config.disable_jit(disable)
 
 
+_SIMPLE = (Array, int, float, complex)  # arguments that are arrays, whatever the function
+
+
 class Jitted:
     """What `jit` returns: calls run compiled programs, one per signature of the arguments."""
 
@@ -243,11 +246,15 @@ class Jitted:
             key: list[Any] = [spec, config.state()]
             tensors = []
             for x in leaves:
+                kind = None
                 if type(x) is not Array:
-                    break
+                    if not isinstance(x, _SIMPLE):
+                        break
+                    x = as_array(x)
+                    kind = x.kind
                 tensor = x._tensor
                 tensors.append(tensor)
-                key += (tensor.shape, tensor.dtype, x._weak, tensor.device)
+                key += (tensor.shape, tensor.dtype, x._weak if kind is None else kind, tensor.device)
             else:
                 program = self._programs.get(tuple(key))
                 if program is not None:
