@@ -40,6 +40,9 @@ STEPS = {
     "solve": lambda jnp, c: jnp.linalg.solve(M + 2 * jnp.eye(3), c),
     "split": lambda jnp, c: jnp.concatenate(jnp.split(jnp.stack([c, 2 * c]), 2)[::-1]).sum(0),
     "arange": lambda jnp, c: c * jnp.arange(3) * 0.3,
+    "clip": lambda jnp, c: jnp.clip(c * 3, -0.5, 0.7),
+    "the bits of numbers": lambda jnp, c: ((c.view("int32") & 0x7FFFFF) | 0x3F800000).view("float32") - 0.5,
+    "shifted bits": lambda jnp, c: (((c.view("int32") << 3) ^ (c.view("int32") >> 2)) % 17).astype("float32"),
     "dot": lambda jnp, c: c * jnp.dot(c, c) * 0.1,
 }
 

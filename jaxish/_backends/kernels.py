@@ -4,9 +4,9 @@ A random number takes some hundred operations; run one by one over a whole array
 A kernel goes through blocks that stay in cache, and is compiled once per machine instead of once per array size.
 """
 
-import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._core import config, graph
 from .._core.graph import Graph, TensorType
-from . import executable
+from . import executable, native_loop
 
 _SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1, L2
 
@@ -25,19 +25,26 @@ FEW_BLOCKS = (_SMALL, _MEDIUM)  # for kernels with many rows, in which a large b
 class Kernel:
     """A function of positions (int64), of `shared` tensors that are given whole, and of rows, element by element.
 
-    It returns one tensor per result, as long as the positions. Each block size that is met is compiled once.
+    It returns one tensor per result, as long as the positions. Short arrays, and long ones of kernels with many rows,
+    are gone through by one C++ function (native_loop.py); else each block size that is met is compiled once.
     """
 
     function: Callable[..., Sequence[Tensor]]
     shared: int
     blocks: tuple[int, ...] = (_SMALL, _MEDIUM, _LARGE)
+    _bodies: dict[Any, Graph] = field(default_factory=dict)
 
     def __call__(self, count: int, *inputs: Tensor) -> list[Tensor]:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
+        if count <= _MEDIUM or self.blocks is FEW_BLOCKS:
+            body = self._body(1, inputs)
+            native = native_loop.ready(body, "kernel", lambda: native_loop.map_source(body, self.shared))
+            if native is not None:
+                types = [TensorType((count,), t.dtype, t.device) for t in body.out_types]
+                return native_loop.run(native, inputs, types, count)
         block = next((b for b in self.blocks if count <= b), self.blocks[-1])
         shared, rows = inputs[: self.shared], inputs[self.shared :]
-        types = (*map(TensorType.of, shared), *(TensorType((block,), r.dtype, r.device) for r in rows))
-        body = _traced(self, block, types, config.state())
+        body = self._body(block, inputs)
         run = executable.of(body)
         device = inputs[0].device
         results = [torch.empty(count, dtype=t.dtype, device=device) for t in body.out_types]
@@ -49,16 +56,27 @@ class Kernel:
                 result[first:stop] = part[: stop - first]
         return results
 
+    def _body(self, block: int, inputs: Sequence[Tensor]) -> Graph:
+        """Return the graph for blocks of this size."""
+        shared, rows = inputs[: self.shared], inputs[self.shared :]
+        # Looked up at every draw: a key of torch's own objects is hashed faster than one of TensorTypes.
+        kinds = [(t.shape, t.dtype) for t in shared] + [(None, t.dtype) for t in rows]
+        key = (block, config.state(), inputs[0].device, *kinds)
+        found = self._bodies.get(key)
+        if found is None:
+            device = inputs[0].device
+            types = (*map(TensorType.of, shared), *(TensorType((block,), r.dtype, device) for r in rows))
+            found = self._bodies[key] = self._traced(block, types)
+        return found
+
+    def _traced(self, block: int, types: tuple[TensorType, ...]) -> Graph:
+        device = types[0].device
+
+        def run(first: Tensor, *inputs: Tensor) -> Sequence[Tensor]:
+            return list(self.function(first + torch.arange(block, device=device), *inputs))
+
+        return graph.trace(run, [TensorType((), torch.int64, device), *types]).graph
+
 
 def _padded(row: Tensor, block: int) -> Tensor:
     return row if row.shape[0] == block else F.pad(row, (0, block - row.shape[0]))
-
-
-@functools.cache
-def _traced(kernel: Kernel, block: int, types: tuple[TensorType, ...], state: int) -> Graph:
-    device = types[0].device
-
-    def run(first: Tensor, *inputs: Tensor) -> Sequence[Tensor]:
-        return list(kernel.function(first + torch.arange(block, device=device), *inputs))
-
-    return graph.trace(run, [TensorType((), torch.int64, device), *types]).graph

@@ -16,7 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from .._core import graph
 from .._core.graph import Graph
+from .._core.primitive import Primitive
 
 C_TYPES = {
     torch.float32: "float", torch.float64: "double", torch.int32: "int32_t", torch.int64: "int64_t",
@@ -68,14 +70,17 @@ _UNARY = {
     "reciprocal": "1/({0})", "sigmoid": "1/(1+exp_(-({0})))", "erf": "erf_({0})", "floor": "std::floor({0})",
     "ceil": "std::ceil({0})", "trunc": "std::trunc({0})", "relu": "({0} > 0 ? {0} : 0)", "clone": "{0}", "alias": "{0}",
     "detach": "{0}", "_to_copy": "{0}", "logical_not": "!({0})", "lift_fresh_copy": "{0}", "square": "({0})*({0})",
-    "positive": "{0}", "zeros_like": "0", "ones_like": "1",
+    "sign": "(({0}) > 0) - (({0}) < 0)", "positive": "{0}", "zeros_like": "0", "ones_like": "1", "bitwise_not": "~({0})",
 }  # fmt: skip
 _BINARY = {
     "mul": "({0})*({1})", "div": "({0})/({1})", "maximum": "maximum<{T}>({0}, {1})", "minimum": "minimum<{T}>({0}, {1})",
     "pow": "power<{T}>({0}, {1})", "atan2": "std::atan2({0}, {1})", "bitwise_and": "({0})&({1})",
     "bitwise_or": "({0})|({1})", "bitwise_xor": "({0})^({1})", "logical_and": "({0})&&({1})", "logical_or": "({0})||({1})",
+    "__lshift__": "({0})<<({1})", "__rshift__": "({0})>>({1})", "bitwise_left_shift": "({0})<<({1})",
+    "bitwise_right_shift": "({0})>>({1})",
     "tanh_backward": "({0})*(1-({1})*({1}))", "sigmoid_backward": "({0})*((1-({1}))*({1}))",
 }  # fmt: skip
+_INSTRUCTIONS = {"fma": "std::fma({0}, {1}, {2})", "sqrt": "std::sqrt({0})"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _REDUCTIONS = {"sum": ("0", "{0} + {1}"), "prod": ("1", "{0} * {1}"), "mean": ("0", "{0} + {1}")}
 
@@ -96,11 +101,18 @@ def _literal(value: Any, dtype: torch.dtype) -> str:
     return f"({C_TYPES[dtype]}){value}"
 
 
+def _spelled_out(body: Graph) -> Graph:
+    """Return the graph with its primitives spelled out in operators and instructions."""
+    if any(isinstance(n.target, Primitive) and not n.target.is_instruction for n in body.module.graph.nodes):
+        return graph.trace(body, body.in_types, lowering="loop").graph
+    return body
+
+
 class Emitter:
     """The C++ statements of one step of a loop."""
 
     def __init__(self, body: Graph) -> None:
-        self.body = body
+        self.body = _spelled_out(body)
         self.lines: list[str] = []
         self.values: dict[fx.Node, Value] = {}
         self.elements = 0
@@ -128,13 +140,22 @@ class Emitter:
             return self._part(*node.args)
         if name in _SEVERAL_RESULTS:
             return Value((), torch.bool, _no_element)  # nothing reads it but getitem, which looks at the node
+        if isinstance(node.target, Primitive) and name in _INSTRUCTIONS:
+            return Value((), torch.bool, _no_element)  # it has one result, which getitem reads
         if not isinstance(meta, Tensor) or meta.dtype not in C_TYPES or getattr(node.target, "namespace", "") != "aten":
             raise Unsupported(str(node.target))
+        if node.target is torch.ops.aten.view.dtype:
+            return self._same_bits(self._arguments(node)[0], meta.dtype)
         view = getattr(self, f"_view_{name}", None)
         if view is not None:
             return view(tuple(meta.shape), *self._arguments(node))
         value = self._computed(name, node, tuple(meta.shape), meta.dtype)
         return self.stored(value) if len(node.users) > 1 or math.prod(value.shape) == 1 else value
+
+    def _same_bits(self, x: Value, dtype: torch.dtype) -> Value:
+        if x.dtype.itemsize != dtype.itemsize:
+            raise Unsupported("bits of another width")
+        return Value(x.shape, dtype, lambda i: f"same_bits<{C_TYPES[dtype]}, {C_TYPES[x.dtype]}>({x.load(i)})")
 
     def _part(self, source: Any, index: Any) -> Value:
         """Return one result of an operator that has several."""
@@ -148,6 +169,9 @@ class Emitter:
                 return self._view_select(shape, operand, dim, index)
             start = sum(given[1][:index]) if name == "split_with_sizes" else given[1] * index
             return self._view_slice(shape, operand, dim, start, start + shape[dim])
+        if name in _INSTRUCTIONS:
+            value = self._elementwise(_INSTRUCTIONS[name], given, shape, source.meta["val"][0].dtype)
+            return self.stored(value)
         raise Unsupported(f"result {index} of {name}")
 
     def _solved(self, matrix: Value, right: Value, shape: tuple[int, ...]) -> Value:
@@ -185,10 +209,18 @@ class Emitter:
             return self._elementwise(f"({{0}}){'+' if name == 'add' else '-'}({{1}})", [first, second], shape, dtype)
         if name in _UNARY:
             return self._elementwise(_UNARY[name], args[:1], shape, dtype)
+        if name == "__rshift__" and isinstance(args[1], int):
+            return self._elementwise(f"({{0}})>>shift_{args[1]}", args[:1], shape, dtype)
         if name in _BINARY:
             return self._elementwise(_BINARY[name].replace("{T}", kind), args[:2], shape, dtype)
         if name in _COMPARISONS:
             return self._elementwise(f"({{0}}){_COMPARISONS[name]}({{1}})", args[:2], shape, dtype, _common(args[:2]))
+        if name == "clamp":
+            given = dict(zip(("min", "max"), args[1:], strict=False)) | node.kwargs
+            low, high = given.get("min"), given.get("max")
+            template = "{0}" if low is None else f"maximum<{kind}>({{0}}, {_literal(low, dtype)})"
+            template = template if high is None else f"minimum<{kind}>({template}, {_literal(high, dtype)})"
+            return self._elementwise(template, args[:1], shape, dtype)
         if name == "where" and len(args) == 3:
 
             def choose(index: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import hashlib
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Hashable, Sequence
@@ -41,6 +42,13 @@ OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD
 OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
 #define NaN std::numeric_limits<double>::quiet_NaN()
 #define Inf std::numeric_limits<double>::infinity()
+// Distances that the compiler does not know: it turns a pair of known shifts into a rotation, for which it has no
+// vectors (GCC 12), and a threefry takes four times as long.
+extern "C" int32_t shifts[64];
+int32_t shifts[64] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                      22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
+                      43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
 template <class T> static inline T maximum(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> static inline T minimum(T a, T b) { return a != a || a < b ? a : b; }
 template <class T> static inline T power(T a, T b) { return (T)std::pow(a, b); }
@@ -70,7 +78,7 @@ template <class T, int n, int m> static void solve(T* a, T* b) {  // Gaussian el
 
 def _pointer(name: str, position: int, type: TensorType, source: str) -> str:
     kind = C_TYPES[type.dtype]
-    return f"{'const ' if source == 'in' else ''}{kind}* {name} = ({kind}*){source}[{position}];"
+    return f"{'const ' if source == 'in' else ''}{kind}* __restrict__ {name} = ({kind}*){source}[{position}];"
 
 
 def _buffer(name: str, type: TensorType, offset: str = "") -> Value:
@@ -155,9 +163,27 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     return _function(declared, "for (;;)", ["{", *tested[:-1], tested[-1], "}", *inner])
 
 
+def map_source(body: Graph, shared: int) -> str:
+    """Return the C++ text of an elementwise function: inputs (shared, rows), outputs rows; `length` elements each.
+
+    The body takes the position of one element, the shared tensors, and an element of each row.
+    """
+    _check([*body.in_types, *body.out_types])
+    types = body.in_types[1:]
+    names = [f"{'c' if i < shared else 'x'}{i}" for i in range(len(types))]
+    rows = [_buffer(n, t, "" if i < shared else "n+") for i, (n, t) in enumerate(zip(names, types, strict=True))]
+    emitter = Emitter(body)
+    results = emitter.emit([Value((), torch.int64, lambda _: "n"), *rows])
+    declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
+    declared += [_pointer(f"y{i}", i, t, "out") for i, t in enumerate(body.out_types)]
+    stores = [f"y{i}[n] = {r.load(['0'] * len(r.shape))};" for i, r in enumerate(results)]
+    return _function(declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores])
+
+
 def _function(declared: Sequence[str], loop: str, body: Sequence[str]) -> str:
     text = "\n    ".join(body)
-    head = "\n  ".join(declared)
+    shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
+    head = "\n  ".join([*shifts, *declared])
     signature = 'extern "C" void loop(const void** in, void** out, int64_t length, bool reverse)'
     return f"{_PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
 

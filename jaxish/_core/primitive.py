@@ -35,6 +35,8 @@ class Primitive:
     __name__ = "primitive"  # FX names nodes by these two
     __module__ = "jaxish"
 
+    is_instruction = False  # whether loops in C++ (`_backends/loop_emitter.py`) have it as an operation of its own
+
     @property
     def has_effect(self) -> bool:
         """Whether a call does something besides computing its results, so that it must stay although they are unused."""
@@ -87,7 +89,7 @@ class Primitive:
         if trace is None:
             return self.run(*inputs)
         inputs = tuple(map(trace.lift, inputs))
-        if trace.lowering is not None:
+        if trace.lowering is not None and not (self.is_instruction and trace.lowering == "loop"):
             return self.lower(*inputs)
         return trace.emit(self, inputs, self.out_types(*inputs))
 

@@ -32,13 +32,16 @@ class Elementwise:
     """An elementwise function: `run` on plain tensors, and per operand its partial derivative (None: zero).
 
     With `partials` None the function has no derivative and asking for it raises. `opaque` is what a graph for a
-    backend calls in place of `run`, where the control flow of `run` depends on values.
+    backend calls in place of `run`, where the control flow of `run` depends on values. `is_instruction` says that
+    loops in C++ know it by its name.
     """
 
     def __init__(
-        self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None = None
-    ) -> None:
+        self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None = None,
+        is_instruction: bool = False,
+    ) -> None:  # fmt: skip
         self._primitive = _ElementwisePrimitive(name, run, partials, opaque)
+        self._primitive.is_instruction = is_instruction
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """Return the function of tensors that broadcast against each other."""

@@ -45,9 +45,8 @@ class Sampler:
         return [found] if isinstance(found, Tensor) else list(found)
 
 
-WORDS = Sampler(
-    "words", lambda bits: ((bits >> 32).to(torch.int32), bits.to(torch.int32)), (torch.int32,) * 2, (Bits(64),)
-)
+# The two words of a key, next to each other in memory.
+PAIRS = Sampler("pairs", lambda bits: (bits << 32) | ((bits >> 32) & 0xFFFFFFFF), (torch.int64,), (Bits(64),))
 
 
 @functools.cache
@@ -89,7 +88,8 @@ class Draw(Primitive):
         self.__name__ = f"draw_{sampler.name}"
 
     def _batch(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
-        return tuple(torch.broadcast_shapes(inputs[0].shape[:-2], *(p.shape[:-1] for p in inputs[1:])))
+        shapes = {inputs[0].shape[:-2], *(p.shape[:-1] for p in inputs[1:])}
+        return tuple(shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes))
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         shape = (*self._batch(inputs), self.count)
@@ -113,10 +113,9 @@ class Draw(Primitive):
     def _one(self, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
         whole = [p.shape[-1] == 1 for p in parameters]
         kernel = _counting(self.sampler, tuple(whole))
-        count = torch.full((), self.count, dtype=torch.int64, device=keys.device)
         shared = [p for p, w in zip(parameters, whole, strict=True) if w]
         rows = [p for p, w in zip(parameters, whole, strict=True) if not w]
-        return kernel(self.count, keys, count, *shared, *rows)
+        return kernel(self.count, keys, _number(self.count, keys.device), *shared, *rows)
 
     def _together(self, lanes: int, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
         def spread(column: Tensor) -> Tensor:
@@ -125,7 +124,7 @@ class Draw(Primitive):
         counters = spread(torch.arange(self.count, device=keys.device).unsqueeze(0))
         words = [spread(keys[:, i, j : j + 1]) for i in range(keys.shape[1]) for j in range(2)]
         kernel = _by_rows(self.sampler, keys.shape[1])
-        count = torch.full((), self.count, dtype=torch.int64, device=keys.device)
+        count = _number(self.count, keys.device)
         return kernel(lanes * self.count, count, counters, *words, *map(spread, parameters))
 
     def lower(self, *inputs: Tensor) -> list[Tensor]:
@@ -145,10 +144,16 @@ class Draw(Primitive):
         return [None] * len(primals)
 
 
+@functools.lru_cache(256)
+def _number(value: int, device: torch.device) -> Tensor:
+    return torch.full((), value, dtype=torch.int64, device=device)
+
+
 _LONG = 4096  # from here on, a batch of arrays is drawn one after the other
 
 
-def _bits(sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: Tensor, count: Tensor) -> list[Tensor]:
+def bits_at(sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: Tensor, count: Tensor) -> list[Tensor]:
+    """Return the bits that a sampler takes for the elements at `counters` of an array with `count` elements."""
     bits = []
     for wanted in sampler.bits:
         for copy in range(wanted.copies):
@@ -168,7 +173,7 @@ def _counting(sampler: Sampler, whole: tuple[bool, ...]) -> Kernel:
     def run(counters: Tensor, keys: Tensor, count: Tensor, *parameters: Tensor) -> list[Tensor]:
         shared, rows = iter(parameters[: sum(whole)]), iter(parameters[sum(whole) :])
         ordered = [next(shared) if w else next(rows) for w in whole]
-        return _expanded(sampler.results(*_bits(sampler, keys.unbind(0), counters, count), *ordered), counters)  # pyright: ignore
+        return _expanded(sampler.results(*bits_at(sampler, keys.unbind(0), counters, count), *ordered), counters)  # pyright: ignore
 
     return Kernel(run, shared=2 + sum(whole))
 
@@ -180,7 +185,7 @@ def _by_rows(sampler: Sampler, keys: int) -> Kernel:
     def run(_: Tensor, count: Tensor, counters: Tensor, *rows: Tensor) -> list[Tensor]:
         words, parameters = rows[: 2 * keys], rows[2 * keys :]
         pairs = [(words[2 * i], words[2 * i + 1]) for i in range(keys)]
-        return _expanded(sampler.results(*_bits(sampler, pairs, counters, count), *parameters), counters)
+        return _expanded(sampler.results(*bits_at(sampler, pairs, counters, count), *parameters), counters)
 
     return Kernel(run, shared=1, blocks=FEW_BLOCKS)
 

@@ -78,23 +78,38 @@ class RandomGamma(Primitive):
 
 def _gammas(impl: PRNGImpl, keys: Tensor, alphas: Tensor, log_space: bool) -> Tensor:
     """Return one sample per lane."""
-    lane_count = alphas.shape[0]
-    d, c = _PREPARED(lane_count, alphas)
-    keys, boost_keys = lanes.split(impl, keys, 2)
-    v = _accepted(impl, keys, d, c)
-    uniforms = lanes.samples(impl, unit_sampler(alphas.dtype), boost_keys, 1)[:, 0]
-    return (_LOGARITHMS if log_space else _SAMPLES)(lane_count, alphas, d, v, uniforms)[0]
+    (words,), (d, c, uniforms) = lanes.run(impl, _prepare, lanes.words_of(keys), alphas)
+    v = _accepted(impl, words, d, c)
+    return (_LOGARITHMS if log_space else _SAMPLES)(alphas.shape[0], alphas, d, v, uniforms)[0]
 
 
-def _prepare(alpha: Tensor) -> list[Tensor]:
+def _prepare(draws: lanes.Draws, keys: lanes.Words, alpha: Tensor) -> tuple[list[lanes.Words], list[Tensor]]:
+    keys, boost_keys = draws.split(keys, 2)
     d = torch.where(alpha >= 1, alpha, alpha + 1) - (1.0 / 3.0)
-    return [d, torch.rsqrt(d.double()).to(alpha.dtype) * (1.0 / 3.0)]
+    c = torch.rsqrt(d.double()).to(alpha.dtype) * (1.0 / 3.0)
+    return [keys], [d, c, draws.sample(unit_sampler(alpha.dtype), boost_keys)]
+
+
+def _propose(draws: lanes.Draws, keys: lanes.Words, c: Tensor) -> tuple[list[lanes.Words], list[Tensor]]:
+    """Return normals x and v = 1 + c x, and whether v is not positive, so that another one is to be drawn."""
+    keys, own = draws.split(keys, 2)
+    x = draws.sample(normal_sampler(c.dtype), own)
+    v = xla.fma(x, c, 1.0)
+    return [keys], [x, v, v <= 0]
 
 
 def _judge(x: Tensor, v: Tensor, u: Tensor, d: Tensor) -> list[Tensor]:
+    """Return v cubed, and whether it is rejected."""
     square, cube = x * x, v * v * v
     bound = xla.fma(d, (1.0 - cube) + xla.log(cube), square * 0.5)
     return [cube, (u >= xla.fma(square * square, -0.0331, 1.0)) & (xla.log(u) >= bound)]
+
+
+def _round(draws: lanes.Draws, keys: lanes.Words, d: Tensor, c: Tensor) -> tuple[list[lanes.Words], list[Tensor]]:
+    keys, normal_keys, uniform_keys = draws.split(keys, 3)
+    (normal_keys,), (x, v, negative) = _propose(draws, normal_keys, c)
+    u = draws.sample(unit_sampler(d.dtype), uniform_keys)
+    return [keys, normal_keys], [*_judge(x, v, u, d), u, negative]
 
 
 def _finish(alpha: Tensor, d: Tensor, v: Tensor, uniforms: Tensor) -> list[Tensor]:
@@ -112,38 +127,35 @@ def _kernel(function: Any) -> Kernel:
     return Kernel(lambda positions, *rows: function(*rows), shared=0, blocks=FEW_BLOCKS)
 
 
-_PREPARED, _JUDGED, _SAMPLES, _LOGARITHMS = map(_kernel, (_prepare, _judge, _finish, _finish_logarithms))
+_JUDGED, _SAMPLES, _LOGARITHMS = map(_kernel, (_judge, _finish, _finish_logarithms))
 
 
-def _accepted(impl: PRNGImpl, keys: Tensor, d: Tensor, c: Tensor) -> Tensor:
+def _accepted(impl: PRNGImpl, keys: lanes.Words, d: Tensor, c: Tensor) -> Tensor:
     """Return the accepted V of each lane; lanes drop out as soon as they have one."""
     found = torch.ones_like(d)
     active = torch.arange(d.shape[0], device=d.device)
     while active.numel():
-        keys, normal_keys, uniform_keys = lanes.split(impl, keys, 3)
-        x, v = _positive(impl, normal_keys, c)
-        u = lanes.samples(impl, unit_sampler(d.dtype), uniform_keys, 1)[:, 0]
-        cube, rejected = _JUDGED(active.numel(), x, v, u, d)
-        found = found.index_copy(0, active, cube)
-        active, keys, d, c = active[rejected], _chosen(keys, rejected), d[rejected], c[rejected]
+        (keys, normal_keys), (cube, rejected, u, negative) = lanes.run(impl, _round, keys, d, c)
+        again = negative.nonzero().squeeze(1)
+        if again.numel():
+            x, v = _positive(impl, [k[again] for k in normal_keys], c[again])
+            redone = _JUDGED(again.numel(), x, v, u[again], d[again])
+            cube[again], rejected[again] = redone
+        found[active] = cube
+        left = rejected.nonzero().squeeze(1)
+        active, keys, d, c = active[left], [k[left] for k in keys], d[left], c[left]
     return found
 
 
-def _chosen(keys: Tensor, mask: Tensor) -> Tensor:
-    return keys.view(torch.int32)[mask].view(torch.uint32)
-
-
-def _positive(impl: PRNGImpl, keys: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+def _positive(impl: PRNGImpl, keys: lanes.Words, c: Tensor) -> tuple[Tensor, Tensor]:
     """Return normals x and v = 1 + c x of each lane, drawn until v is positive."""
     xs, vs = torch.zeros_like(c), torch.zeros_like(c)
     active = torch.arange(c.shape[0], device=c.device)
     while active.numel():
-        keys, normal_keys = lanes.split(impl, keys, 2)
-        x = lanes.samples(impl, normal_sampler(c.dtype), normal_keys, 1)[:, 0]
-        v = xla.fma(x, c, 1.0)
-        xs, vs = xs.index_copy(0, active, x), vs.index_copy(0, active, v)
-        again = v <= 0
-        active, keys, c = active[again], _chosen(keys, again), c[again]
+        (keys,), (x, v, negative) = lanes.run(impl, _propose, keys, c)
+        xs[active], vs[active] = x, v
+        again = negative.nonzero().squeeze(1)
+        active, keys, c = active[again], [k[again] for k in keys], c[again]
     return xs, vs
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..lax import random_bits as philox
 from . import threefry
-from .draws import WORDS, bits_of, from_threefry
+from .draws import PAIRS, bits_of, from_threefry
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,7 @@ def _threefry_split(key: Tensor, shape: tuple[int, ...]) -> Tensor:
     count = torch.Size(shape).numel()
     if not threefry.partitionable():
         return threefry.threefry_2x32(key, threefry.counts(2 * count, key.device)).reshape(*shape, 2)
-    first, second = from_threefry(WORDS, key, count)
-    return torch.stack([first, second], -1).reshape(*shape, 2).view(torch.uint32)
+    return from_threefry(PAIRS, key, count)[0].view(torch.uint32).reshape(*shape, 2)
 
 
 def _threefry_fold_in(key: Tensor, data: Tensor) -> Tensor:

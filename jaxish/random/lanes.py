@@ -2,16 +2,21 @@
 
 Functions on plain tensors: keys are (lanes, words of a key). A generator whose batched form draws all lanes from one
 stream (rbg) goes through them one by one.
+
+A sampler with one element per lane writes its rounds as functions of `Draws`, and `run` makes one kernel of a round
+where the generator is threefry.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .._backends.kernels import FEW_BLOCKS, Kernel
 from . import threefry
-from .draws import WORDS, Draw, Sampler, draw
+from .draws import PAIRS, Draw, Sampler, bits_at, draw
 from .generators import PRNGImpl
 
 
@@ -23,8 +28,8 @@ def split(impl: PRNGImpl, keys: Tensor, count: int) -> list[Tensor]:
 def spread(impl: PRNGImpl, keys: Tensor, count: int) -> Tensor:
     """Return `count` new keys per lane: (lanes, count, words)."""
     if _together(impl):
-        words = Draw(WORDS, count)(keys.view(torch.int32).unsqueeze(1))
-        return torch.stack(words, -1).view(torch.uint32)
+        (pairs,) = Draw(PAIRS, count)(keys.view(torch.int32).unsqueeze(1))
+        return pairs.view(torch.uint32).reshape(*pairs.shape, 2)
     return _one_by_one(lambda k: impl.split(k, (count,)), keys)
 
 
@@ -33,6 +38,69 @@ def samples(impl: PRNGImpl, sampler: Sampler, keys: Tensor, count: int) -> Tenso
     if _together(impl):
         return Draw(sampler, count)(keys.view(torch.int32).unsqueeze(1))[0]
     return _one_by_one(lambda k: draw(sampler, impl, k, (count,)), keys)
+
+
+Words = Sequence[Tensor]  # the keys of lanes, word by word: int32 columns
+
+
+def words_of(keys: Tensor) -> Words:
+    """Return the words of keys."""
+    return keys.view(torch.int32).unbind(1)
+
+
+class Draws:
+    """What a round may do with the keys of its lanes."""
+
+    def __init__(self, impl: PRNGImpl) -> None:
+        self._impl = impl
+
+    def split(self, keys: Words, count: int) -> list[Words]:
+        """Return `count` new keys per lane."""
+        return [words_of(k) for k in split(self._impl, torch.stack(tuple(keys), 1).view(torch.uint32), count)]
+
+    def sample(self, sampler: Sampler, keys: Words) -> Tensor:
+        """Return one sample per lane."""
+        return samples(self._impl, sampler, torch.stack(tuple(keys), 1).view(torch.uint32), 1)[:, 0]
+
+
+class _ThreefryDraws(Draws):
+    """Draws written out, for kernels."""
+
+    def __init__(self) -> None:
+        pass
+
+    def split(self, keys: Words, count: int) -> list[Words]:
+        zero = torch.zeros_like(keys[0])
+        return [threefry.cipher(keys[0], keys[1], zero, zero + i) for i in range(count)]
+
+    def sample(self, sampler: Sampler, keys: Words) -> Tensor:
+        counters = torch.zeros_like(keys[0], dtype=torch.int64)
+        return sampler.results(*bits_at(sampler, [(keys[0], keys[1])], counters, counters))[0]
+
+
+Round = Callable[..., tuple[list[Words], list[Tensor]]]
+
+
+def run(impl: PRNGImpl, function: Round, keys: Words, *rows: Tensor) -> tuple[list[Words], list[Tensor]]:
+    """Return what `function(draws, keys, *rows)` makes of the lanes: a list of keys, and a list of other results."""
+    if not _together(impl):
+        return function(Draws(impl), keys, *rows)
+    kernel, made = _round_kernel(function)
+    found = kernel(keys[0].shape[0], *keys, *rows)
+    count = made[0]
+    return [found[2 * i : 2 * i + 2] for i in range(count)], found[2 * count :]
+
+
+@functools.cache
+def _round_kernel(function: Round) -> tuple[Kernel, list[int]]:
+    made = [0]  # how many keys the function returns: known once it was traced
+
+    def flat(_: Tensor, first: Tensor, second: Tensor, *rows: Tensor) -> list[Tensor]:
+        keys, results = function(_ThreefryDraws(), (first, second), *rows)
+        made[0] = len(keys)
+        return [*(word for key in keys for word in key), *results]
+
+    return Kernel(flat, shared=0, blocks=FEW_BLOCKS), made
 
 
 def _together(impl: Any) -> bool:

@@ -1,0 +1,100 @@
+"""Compiled kernels: random draws of every length, and boolean arrays at the border of compiled code."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from oracle import agree
+
+from jaxish._backends import executable, inductor, masks, registry
+from jaxish._core import config, graph
+from jaxish._core.graph import TensorType
+
+MASK = np.random.RandomState(0).rand(64, 64) < 0.5
+X = np.random.RandomState(1).randn(64, 64).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    before = config.jit_tier.value
+    config.jit_tier.set("compiled")
+    yield
+    config.jit_tier.set(before)
+
+
+DRAWS = {
+    "bits": lambda r, k, n: r.bits(k, (n,)),
+    "bytes": lambda r, k, n: r.bits(k, (n,), dtype=np.uint8),
+    "uniform": lambda r, k, n: r.uniform(k, (n,), minval=-3.0, maxval=2.0),
+    "normal": lambda r, k, n: r.normal(k, (n,)),
+    "randint": lambda r, k, n: r.randint(k, (n,), 0, 77),
+    "exponential": lambda r, k, n: r.exponential(k, (n,)),
+    "truncated_normal": lambda r, k, n: r.truncated_normal(k, -1.0, 2.0, (n,)),
+    "poisson": lambda r, k, n: r.poisson(k, 30.0, (n,)),
+    "split": lambda r, k, n: r.key_data(r.split(k, n)),
+}
+
+
+@pytest.mark.parametrize("count", [5, 1000, 70_000])
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+def test_draws_of_every_length_are_jaxs(draw, count):
+    agree(lambda j: draw(j.random, j.random.key(3), count), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 25.0])
+def test_gamma_takes_jaxs_path(alpha):
+    agree(lambda j: j.random.gamma(j.random.key(5), alpha, (3000,)), rtol=2e-6)
+    agree(lambda j: j.random.loggamma(j.random.key(5), alpha, (300,)), rtol=2e-5)
+
+
+MASKS = {
+    "comparison": lambda j, m, x: x < 0,
+    "logic": lambda j, m, x: (m & (x > 0)) | ~m,
+    "selection": lambda j, m, x: j.numpy.where(m, x, -x),
+    "a view of a mask": lambda j, m, x: (m ^ (x > 0)).T.reshape(32, 128),
+    "counting": lambda j, m, x: (m.sum(0), m.any(1), m & True),
+    "indexing": lambda j, m, x: (x.at[m].set(0.0), m, ~m),
+    "conversion": lambda j, m, x: (m.astype(np.float32) * x, m * x, m.astype(np.int8)),
+    "loop": lambda j, m, x: j.lax.fori_loop(0, 3, lambda i, c: (c[0] ^ (c[1] > i), c[1] + 1), (m, x)),
+    "gradient": lambda j, m, x: j.grad(lambda x: (j.numpy.where(m, x, 0.0) ** 2 * (x > 0)).sum())(x),
+}
+
+
+@pytest.mark.parametrize("program", MASKS.values(), ids=MASKS.keys())
+def test_boolean_arrays_in_and_out(program):
+    agree(lambda j: j.jit(lambda m, x: program(j, m, x))(MASK, X))
+
+
+def test_a_mask_saved_for_the_gradient_of_a_jitted_function():
+    agree(lambda j: j.grad(lambda x: j.jit(lambda x: j.numpy.where(x > 0, x**2, 0.1 * x))(x).sum())(X))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j, x: (j.lax.fori_loop(0, 3, lambda i, c: c + i, x), x),
+        lambda j, x: j.lax.while_loop(lambda c: c.sum() < 100, lambda c: c + 1, x).T,
+        lambda j, x: x.T[None],
+        lambda j, x: x,
+    ],
+)
+def test_what_leaves_nothing_to_fuse(program):
+    agree(lambda j: j.jit(lambda x: program(j, x))(X))
+
+
+def test_a_graph_read_from_a_pickle_is_compiled_from_the_same_text(monkeypatch):
+    body = graph.trace(
+        lambda x, y: [(x @ y) < 0], [TensorType((256, 256), torch.float32, torch.device("cpu"))] * 2
+    ).graph
+    request = executable.of(body).request()
+    texts = []
+    monkeypatch.setattr(registry, "lookup", lambda name: lambda module, examples: texts.append(_rewritten(module)))
+    request.compile()
+    pickle.loads(pickle.dumps(request)).compile()
+    assert texts[0] == texts[1]
+    assert "jaxish.product" in texts[0] and "torch.uint8" in texts[0]
+
+
+def _rewritten(module):
+    return masks.as_bytes(inductor._with_onednn_products(module))[0].code
