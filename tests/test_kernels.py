@@ -98,3 +98,9 @@ def test_a_graph_read_from_a_pickle_is_compiled_from_the_same_text(monkeypatch):
 
 def _rewritten(module):
     return masks.as_bytes(inductor._with_onednn_products(module))[0].code
+
+
+def test_compiled_code_keeps_the_primitives_that_it_calls():
+    # The same draws by another graph, which is gone when the second one runs.
+    agree(lambda j: j.random.double_sided_maxwell(j.random.key(0), 0.0, 1.0, (300,)))
+    agree(lambda j: j.jit(lambda k: j.random.double_sided_maxwell(k, 0.0, 1.0, (300,)))(j.random.key(0)))

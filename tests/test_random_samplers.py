@@ -130,3 +130,35 @@ def test_samplers_with_other_generators(impl):
     agree(lambda j: j.random.gamma(j.random.key(3, impl=impl), A[:20]), rtol=1e-5)
     agree(lambda j: j.random.permutation(j.random.key(3, impl=impl), 50), rtol=0, atol=0)
     agree(lambda j: j.random.randint(j.random.key(3, impl=impl), (50,), 0, 9), rtol=0, atol=0)
+
+
+LOGITS = np.random.RandomState(0).randn(4, 7).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j, k: j.random.categorical(k, LOGITS[0], shape=(80_001,)),
+        lambda j, k: j.random.categorical(k, LOGITS, axis=0, shape=(20_003, 7), mode="high"),
+        lambda j, k: j.jit(lambda k: j.random.categorical(k, LOGITS[0], shape=(80_001,)))(k),
+        lambda j, k: j.vmap(lambda k: j.random.categorical(k, LOGITS[0], shape=(80_001,)))(j.random.split(k, 2)),
+        lambda j, k: j.vmap(lambda x: j.random.categorical(k, x, shape=(80_001,)))(LOGITS),
+        lambda j, k: j.random.gamma(k, 2.0, (70_000,)) > 1.5,
+        lambda j, k: j.vmap(lambda k: j.random.gamma(k, 2.0, (3,)))(j.random.split(k, 30_000)) > 1.5,
+    ],
+)
+def test_large_draws_go_part_by_part(program):
+    agree(lambda j: program(j, j.random.key(7)))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j, k: j.random.poisson(k, np.linspace(0, 40, 3000, dtype=np.float32)),
+        lambda j, k: j.random.binomial(k, np.linspace(0, 400, 3000, dtype=np.float32), 0.4),
+        lambda j, k: j.random.binomial(j.random.key(4, impl="rbg"), 200.0, 0.3, (50,)),
+        lambda j, k: j.random.multinomial(k, 20.0, np.array([0.1, 0.2, 0.7], np.float32), shape=(500, 3)),
+    ],
+)
+def test_counts_take_jaxs_rounds(program):
+    agree(lambda j: program(j, j.random.key(7)))

@@ -33,6 +33,7 @@ class Executable:
 
     def __init__(self, body: Graph) -> None:
         self.body = body
+        self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = config.backend.value
         # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
         direct = debugging.is_on() or graph.has_effects(body)
@@ -52,7 +53,7 @@ class Executable:
         if not can_compile() or graph.has_effects(self.body):
             self.run = self.direct
             return
-        request = self.request()
+        request = self._compiled = self.request()
         self.run = request.compile() if request.is_worthwhile() else _unfused(self.body)
 
     def request(self) -> "Request":

@@ -24,7 +24,7 @@ _LOGICAL = {
 # What makes masks, and what reads them element by element: neither needs them in memory.
 _MAKERS = {*_LOGICAL, "eq", "ne", "lt", "le", "gt", "ge", "isnan"}
 _READERS = {*_LOGICAL, "where", "_to_copy", "masked_fill"}
-_VIEWS = {"reshape", "permute", "transpose", "unsqueeze", "squeeze", "alias", "detach"}
+_VIEWS = {"reshape", "permute", "transpose", "unsqueeze", "squeeze", "expand", "alias", "detach"}
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,12 @@ def call(primitive: Primitive, identity: str, inputs: Sequence[Tensor]) -> list[
     text = f"{identity}|{[TensorType.of(i) for i in inputs]}|{types}"
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
     _TYPES[key] = types
-    # Compiled code may live on after this trace; the graph's module keeps the primitive alive with it.
-    kept = trace.root.__dict__.setdefault("structured_primitives", [])
-    kept.append(_PRIMITIVES.setdefault(key, primitive))
     device = types[0].device if types else torch.device("cpu")
-    return trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), types)
+    results = trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), types)
+    if results:
+        # Compiled code knows the primitive by its key only: the graph, which its executable holds, keeps it alive.
+        trace.node_of(results[0]).meta["primitive"] = _PRIMITIVES.setdefault(key, primitive)
+    return results
 
 
 def types_in(module: fx.GraphModule) -> dict[str, tuple[TensorType, ...]]:

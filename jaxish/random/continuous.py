@@ -22,11 +22,19 @@ from .arguments import (
     sample_shape,
     static_shape,
 )
-from .draws import Sampler, draw
+from .draws import Sampler, draw, sampled
 from .gammas import gamma_tensor
 from .integers import signs
 from .keys import KeyArray, check_key, several
-from .uniforms import normal_tensor, real_normal, sampler, scaled, unit_uniform
+from .uniforms import (
+    normal_sampler,
+    normal_tensor,
+    real_normal,
+    sampler,
+    scaled,
+    unit_sampler,
+    unit_uniform,
+)
 
 # Without parameters: one kernel each
 
@@ -136,24 +144,37 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the Pareto distribution with exponent `b`, which broadcasts to `shape`."""
     typed, target, sizes, (power,) = _with_parameters("pareto", key, shape, dtype, out_sharding, b)
-    return Array(xla.exp(exponential_tensor(typed, sizes, target) / power))
+    return Array(sampled(_standard(_exponential, target), _pareto, typed._impl, tensor_of(typed), sizes, power))
+
+
+def _pareto(e: Tensor, power: Tensor) -> Tensor:
+    return xla.exp(e / power)
 
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the Rayleigh distribution with `scale`, which broadcasts to `shape`."""
     typed, target, sizes, (factor,) = _with_parameters("rayleigh", key, shape, dtype, out_sharding, scale)
-    return Array(factor * xla.sqrt(xla.log(unit_uniform(typed, sizes, target)) * -2.0))
+    return Array(sampled(unit_sampler(target), _rayleigh, typed._impl, tensor_of(typed), sizes, factor))
+
+
+def _rayleigh(u: Tensor, scale: Tensor) -> Tensor:
+    return scale * xla.sqrt(xla.log(u) * -2.0)
 
 
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the Wald (inverse Gaussian) distribution with `mean`, which broadcasts to `shape`, and scale 1."""
     typed, target, sizes, (mu,) = _with_parameters("wald", key, shape, dtype, out_sharding, mean)
     normal_key, uniform_key = several(typed, 2)
-    v, z = real_normal(normal_key, sizes, target), unit_uniform(uniform_key, sizes, target)
+    z = unit_uniform(uniform_key, sizes, target)
+    samples = sampled(normal_sampler(target), _wald, normal_key._impl, tensor_of(normal_key), sizes, z, mu)
+    return Array(samples)
+
+
+def _wald(v: Tensor, z: Tensor, mu: Tensor) -> Tensor:
     y, square = v * v, mu * mu
     root = xla.sqrt(xla.fma(4 * mu, y, square * (y * y)))
     x = xla.fma(mu * -0.5, root, xla.fma(square * y, 0.5, mu))
-    return Array(torch.where(z <= mu / (mu + x), x, square / x))
+    return torch.where(z <= mu / (mu + x), x, square / x)
 
 
 def triangular(
@@ -161,13 +182,15 @@ def triangular(
 ) -> Array:
     """Return samples of the triangular distribution over [left, right] with its peak at `mode`; all broadcast to `shape`."""
     found = _with_parameters("triangular", key, shape, dtype, out_sharding, left, mode, right)
-    typed, target, sizes, (low, peak, high) = found
-    low, peak, high = (t.expand(sizes) for t in (low, peak, high))
+    typed, target, sizes, parameters = found
+    return Array(sampled(unit_sampler(target), _triangular, typed._impl, tensor_of(typed), sizes, *parameters))
+
+
+def _triangular(u: Tensor, low: Tensor, peak: Tensor, high: Tensor) -> Tensor:
     width = high - low
-    u = unit_uniform(typed, sizes, target)
     rising = low + xla.sqrt(u * width * (peak - low))
     falling = high - xla.sqrt((1 - u) * width * (high - peak))
-    return Array(torch.where(u < (peak - low) / width, rising, falling))
+    return torch.where(u < (peak - low) / width, rising, falling)
 
 
 _ONE = np.float32(1)
@@ -177,8 +200,13 @@ def lognormal(key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None,
     """Return exponentials of normals of standard deviation `sigma`, which broadcasts to `shape`."""
     found = _with_parameters("lognormal", key, shape, dtype, out_sharding, sigma, kind=np.inexact)
     typed, target, sizes, (deviation,) = found
-    exponent = normal_tensor(typed, sizes, target) * deviation
-    return Array(torch.exp(exponent) if target.is_complex else xla.exp(exponent))
+    if target.is_complex:
+        return Array(torch.exp(normal_tensor(typed, sizes, target) * deviation))
+    return Array(sampled(normal_sampler(target), _lognormal, typed._impl, tensor_of(typed), sizes, deviation))
+
+
+def _lognormal(x: Tensor, deviation: Tensor) -> Tensor:
+    return xla.exp(x * deviation)
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -193,10 +221,12 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sha
         raise ValueError(f"dtype argument to `geometric` must be an int dtype, got {found}")
     sizes = sample_shape("geometric", shape, p)
     odds = parameter("geometric", p, dtypes.to_torch(dtypes.to_inexact(as_array(p).dtype)))
-    u = unit_uniform(typed, sizes, odds.dtype)
-    u = torch.where(u == 0, 1, u)
-    trials = torch.floor(xla.log(u) / xla.log1p(-odds)) + 1
+    trials = sampled(unit_sampler(odds.dtype), _geometric, typed._impl, tensor_of(typed), sizes, odds)
     return Array(convert(trials, dtypes.to_torch(found)))
+
+
+def _geometric(u: Tensor, odds: Tensor) -> Tensor:
+    return torch.floor(xla.log(torch.where(u == 0, 1, u)) / xla.log1p(-odds)) + 1
 
 
 def generalized_normal(key: Any, p: float, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:

@@ -7,6 +7,7 @@ element has its sample, and until then an accepted element may be replaced by an
 samples depend on the whole array. A batch of arrays does its rounds together; each stops for itself.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,9 +26,10 @@ from ..lax import control_flow
 from ..lax import xla_arithmetic as xla
 from . import lanes
 from .arguments import check_shape, float_dtype, int_dtype, parameter, refuse_out_sharding, sample_shape, static_shape
+from .draws import Bits, Sampler
 from .generators import PRNGImpl, threefry_prng_impl
 from .keys import KeyArray, check_key
-from .uniforms import unit_sampler
+from .uniforms import bits_per_float, unit
 
 
 class _Rounds(Primitive):
@@ -109,13 +111,19 @@ def _poisson(impl: PRNGImpl, keys: Tensor, lam: Tensor, dtype: torch.dtype) -> T
 
 def _poisson_small(impl: PRNGImpl, keys: Tensor, lam: Tensor, dtype: torch.dtype, limit: int) -> Tensor:
     def body(keys: Tensor, state: list[Tensor], held: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        (k, log_product), (lam,) = state, held
         keys, own = lanes.split(impl, keys, 2)
-        u = lanes.samples(impl, unit_sampler(torch.float32), own, lam.shape[-1])
-        return keys, [torch.where(log_product > -lam, k + 1, k), log_product + xla.log(u)]
+        return keys, lanes.drawn(impl, _multiplied(dtype), [own], lam.shape[-1], *state, *held)
 
     start = [torch.zeros(lam.shape, dtype=dtype, device=lam.device), torch.zeros_like(lam)]
     return _rounds(impl, keys, start, [lam], limit, body, lambda state, held: state[1] > -held[0])[0] - 1
+
+
+@functools.cache
+def _multiplied(dtype: torch.dtype) -> Sampler:
+    def step(raw: Tensor, k: Tensor, log_product: Tensor, lam: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.where(log_product > -lam, k + 1, k), log_product + xla.log(unit(raw, torch.float32))
+
+    return Sampler(f"poisson_multiplied_{dtype}", step, (dtype, torch.float32))
 
 
 def _poisson_large(impl: PRNGImpl, keys: Tensor, lam: Tensor, dtype: torch.dtype, limit: int) -> Tensor:
@@ -126,22 +134,30 @@ def _poisson_large(impl: PRNGImpl, keys: Tensor, lam: Tensor, dtype: torch.dtype
     v_r = 0.9277 - 3.6224 / (b - 2)
 
     def body(keys: Tensor, state: list[Tensor], held: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        found, accepted = state
-        lam, log_lam, a, b, inverse_alpha, v_r = held
-        keys, u_keys, v_keys = lanes.split(impl, keys, 3)
-        u = lanes.samples(impl, unit_sampler(torch.float32), u_keys, lam.shape[-1]) - 0.5
-        v = lanes.samples(impl, unit_sampler(torch.float32), v_keys, lam.shape[-1])
-        shifted = 0.5 - u.abs()
-        k = torch.floor(xla.fma(2 * a / shifted + b, u, lam) + 0.43)
-        s = xla.log(v * inverse_alpha / (a / (shifted * shifted) + b))
-        t = xla.fma(k, log_lam, -lam) - _log_factorial(k)
-        rejected = (k < 0) | ((shifted < 0.013) & (v > shifted))
-        accept = ((shifted >= 0.07) & (v <= v_r)) | (~rejected & (s <= t))
-        return keys, [torch.where(accept, k, found), accepted | accept]
+        keys, *own = lanes.split(impl, keys, 3)
+        return keys, lanes.drawn(impl, _PROPOSED_POISSON, own, lam.shape[-1], *state, *held)
 
     start = [torch.full_like(lam, -1), torch.zeros(lam.shape, dtype=torch.bool, device=lam.device)]
     held = [lam, log_lam, a, b, inverse_alpha, v_r]
     return convert(_rounds(impl, keys, start, held, limit, body, lambda state, held: ~state[1])[0], dtype)
+
+
+def _propose_poisson(
+    raw_u: Tensor, raw_v: Tensor, found: Tensor, accepted: Tensor,
+    lam: Tensor, log_lam: Tensor, a: Tensor, b: Tensor, inverse_alpha: Tensor, v_r: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    u, v = unit(raw_u, torch.float32) - 0.5, unit(raw_v, torch.float32)
+    shifted = 0.5 - u.abs()
+    k = torch.floor(xla.fma(2 * a / shifted + b, u, lam) + 0.43)
+    s = xla.log(v * inverse_alpha / (a / (shifted * shifted) + b))
+    t = xla.fma(k, log_lam, -lam) - _log_factorial(k)
+    rejected = (k < 0) | ((shifted < 0.013) & (v > shifted))
+    accept = ((shifted >= 0.07) & (v <= v_r)) | (~rejected & (s <= t))
+    return torch.where(accept, k, found), accepted | accept
+
+
+_TWO_KEYS = (Bits(32, key=0), Bits(32, key=1))
+_PROPOSED_POISSON = Sampler("poisson_proposed", _propose_poisson, (torch.float32, torch.bool), _TWO_KEYS)
 
 
 # Lanczos's approximation with g = 7, as XLA has it.
@@ -204,15 +220,21 @@ def _binomial(impl: PRNGImpl, keys: Tensor, count: Tensor, odds: Tensor, dtype: 
 
 def _binomial_small(impl: PRNGImpl, keys: Tensor, count: Tensor, odds: Tensor, limit: float) -> Tensor:
     def body(keys: Tensor, state: list[Tensor], held: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        (number, total), (count, log_miss) = state, held
         own, keys = lanes.split(impl, keys, 2)
-        u = lanes.samples(impl, unit_sampler(count.dtype), own, count.shape[-1])
-        gap = torch.ceil(xla.log(u) / log_miss)
-        return keys, [torch.where(total <= count, number + 1, number), total + gap]
+        return keys, lanes.drawn(impl, _gaps(count.dtype), [own], count.shape[-1], *state, *held)
 
     start = [torch.zeros_like(odds), torch.zeros_like(odds)]
     held = [count, xla.log1p(-odds)]
     return _rounds(impl, keys, start, held, limit, body, lambda state, held: state[1] <= held[0])[0] - 1
+
+
+@functools.cache
+def _gaps(dtype: torch.dtype) -> Sampler:
+    def step(raw: Tensor, number: Tensor, total: Tensor, count: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
+        gap = torch.ceil(xla.log(unit(raw, dtype)) / log_miss)
+        return torch.where(total <= count, number + 1, number), total + gap
+
+    return Sampler(f"binomial_gaps_{dtype}", step, (dtype, dtype), (Bits(bits_per_float(dtype)),))
 
 
 _STIRLING = (
@@ -223,11 +245,13 @@ _STIRLING = (
 
 def _stirling_tail(k: Tensor) -> Tensor:
     """Return log(k!) minus Stirling's approximation of it."""
-    table = torch.tensor(_STIRLING, dtype=k.dtype, device=k.device)
     held = k.clamp(0.0, 9.0)
     square = (held + 1) * (held + 1)
     series = (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (held + 1)
-    return torch.where(k <= 9, table[torch.nan_to_num(torch.floor(held)).to(torch.int64)], series)
+    table = torch.full_like(k, _STIRLING[-1])
+    for number, value in reversed([*enumerate(_STIRLING)]):
+        table = torch.where(held < number + 1, value, table)
+    return torch.where(k <= 9, table, series)
 
 
 def _binomial_large(impl: PRNGImpl, keys: Tensor, count: Tensor, odds: Tensor, limit: float) -> Tensor:
@@ -241,11 +265,21 @@ def _binomial_large(impl: PRNGImpl, keys: Tensor, count: Tensor, odds: Tensor, l
     mode = torch.floor((count + 1) * odds)
 
     def body(keys: Tensor, state: list[Tensor], held: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        found, accepted = state
-        count, a, b, centre, v_r, ratio, alpha, mode = held
-        keys, u_keys, v_keys = lanes.split(impl, keys, 3)
-        u = lanes.samples(impl, unit_sampler(count.dtype), u_keys, count.shape[-1]) - 0.5
-        v = lanes.samples(impl, unit_sampler(count.dtype), v_keys, count.shape[-1])
+        keys, *own = lanes.split(impl, keys, 3)
+        return keys, lanes.drawn(impl, _proposed_binomial(count.dtype), own, count.shape[-1], *state, *held)
+
+    start = [torch.full_like(odds, -1), torch.zeros(odds.shape, dtype=torch.bool, device=odds.device)]
+    held = [count, a, b, centre, v_r, ratio, alpha, mode]
+    return _rounds(impl, keys, start, held, limit, body, lambda state, held: ~state[1])[0]
+
+
+@functools.cache
+def _proposed_binomial(dtype: torch.dtype) -> Sampler:
+    def step(
+        raw_u: Tensor, raw_v: Tensor, found: Tensor, accepted: Tensor, count: Tensor, a: Tensor, b: Tensor,
+        centre: Tensor, v_r: Tensor, ratio: Tensor, alpha: Tensor, mode: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        u, v = unit(raw_u, dtype) - 0.5, unit(raw_v, dtype)
         shifted = 0.5 - u.abs()
         k = torch.floor(xla.fma(2 * a / shifted + b, u, centre))
         rejected = (k < 0) | (k > count)
@@ -260,11 +294,10 @@ def _binomial_large(impl: PRNGImpl, keys: Tensor, count: Tensor, odds: Tensor, l
             - _stirling_tail(count - k)
         )
         accept = ((shifted >= 0.07) & (v <= v_r)) | (~rejected & (level <= bound))
-        return keys, [torch.where(accept, k, found), accepted | accept]
+        return torch.where(accept, k, found), accepted | accept
 
-    start = [torch.full_like(odds, -1), torch.zeros(odds.shape, dtype=torch.bool, device=odds.device)]
-    held = [count, a, b, centre, v_r, ratio, alpha, mode]
-    return _rounds(impl, keys, start, held, limit, body, lambda state, held: ~state[1])[0]
+    width = bits_per_float(dtype)
+    return Sampler(f"binomial_proposed_{dtype}", step, (dtype, torch.bool), (Bits(width, key=0), Bits(width, key=1)))
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:

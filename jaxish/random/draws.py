@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._backends import structured
 from .._backends.kernels import FEW_BLOCKS, Kernel
+from .._core import functorch, graph
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from . import threefry
@@ -65,13 +66,41 @@ def draw(sampler: Sampler, impl: Any, keys: Tensor, shape: tuple[int, ...], *par
         rows = [p.reshape(1) if p.numel() == 1 else p.expand(shape).reshape(-1) for p in parameters]
         return from_threefry(sampler, keys, count, *rows)[0].reshape(shape)
     several = keys.dim() > len(impl.key_shape)
-    bits: list[Tensor] = []
-    for wanted in sampler.bits:
-        key = keys[wanted.key] if several else keys
-        copies = (wanted.copies,) if wanted.copies > 1 else ()
-        found = impl.random_bits(key, wanted.width, (*copies, *shape)).view(_SIGNED[wanted.width])
-        bits += list(found.unbind(0)) if copies else [found]
+    raw = [raw_bits(b, impl, keys[b.key] if several else keys, shape) for b in sampler.bits]
+    bits = [part for found in raw for part in found.unbind(0)]
     return sampler.results(*bits, *parameters)[0].reshape(shape)
+
+
+def raw_bits(wanted: Bits, impl: Any, key: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the bits that a sampler wants of a key of any generator: (copies, *shape)."""
+    copies = (wanted.copies,) if wanted.copies > 1 else ()
+    found = impl.random_bits(key, wanted.width, (*copies, *shape)).view(_SIGNED[wanted.width])
+    return found if copies else found.unsqueeze(0)
+
+
+Formula = Callable[..., Tensor]
+
+
+def sampled(
+    standard: Sampler, formula: Formula, impl: Any, keys: Tensor, shape: tuple[int, ...], *parameters: Tensor
+) -> Tensor:
+    """Return `formula(standard samples, *parameters)`, a tensor of the samples' dtype, differentiable in the parameters.
+
+    `formula` is a function of a module. Called on concrete values, draw and formula are one kernel.
+    """
+    if functorch.peek_interpreter_stack() is None and not graph.tracing:
+        return draw(_with_formula(standard, formula), impl, keys, shape, *parameters)
+    return formula(draw(standard, impl, keys, shape), *parameters)
+
+
+@functools.cache
+def _with_formula(standard: Sampler, formula: Formula) -> Sampler:
+    takes = sum(bits.copies for bits in standard.bits)
+
+    def run(*inputs: Tensor) -> Tensor:
+        return formula(*standard.results(*inputs[:takes]), *inputs[takes:])
+
+    return Sampler(f"{standard.name}_{formula.__qualname__}", run, standard.dtypes, standard.bits)
 
 
 def from_threefry(sampler: Sampler, keys: Tensor, count: int, *parameters: Tensor) -> list[Tensor]:
@@ -80,11 +109,20 @@ def from_threefry(sampler: Sampler, keys: Tensor, count: int, *parameters: Tenso
     return Draw(sampler, count)(words if words.dim() > 1 else words.unsqueeze(0), *parameters)
 
 
-class Draw(Primitive):
-    """`count` samples for keys (*batch, number of keys, 2) and parameters that broadcast to (*batch, count)."""
+def part_from_threefry(sampler: Sampler, keys: Tensor, start: Tensor, count: int, total: int) -> list[Tensor]:
+    """Return `count` samples per result out of `total`, those from position `start` on (an int64 tensor (1,))."""
+    words = keys.view(torch.int32)
+    return Draw(sampler, count, total)(words if words.dim() > 1 else words.unsqueeze(0), start)
 
-    def __init__(self, sampler: Sampler, count: int) -> None:
-        self.sampler, self.count = sampler, count
+
+class Draw(Primitive):
+    """`count` samples for keys (*batch, number of keys, 2) and parameters that broadcast to (*batch, count).
+
+    With `total` they are a part of so many samples, and the first parameter is the position where the part begins.
+    """
+
+    def __init__(self, sampler: Sampler, count: int, total: int | None = None) -> None:
+        self.sampler, self.count, self.total = sampler, count, total
         self.__name__ = f"draw_{sampler.name}"
 
     def _batch(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
@@ -112,23 +150,30 @@ class Draw(Primitive):
 
     def _one(self, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
         whole = [p.shape[-1] == 1 for p in parameters]
-        kernel = _counting(self.sampler, tuple(whole))
+        kernel = _counting(self.sampler, tuple(whole), self.total is not None)
         shared = [p for p, w in zip(parameters, whole, strict=True) if w]
         rows = [p for p, w in zip(parameters, whole, strict=True) if not w]
-        return kernel(self.count, keys, _number(self.count, keys.device), *shared, *rows)
+        return kernel(self.count, keys, self._whole_count(keys.device), *shared, *rows)
+
+    def _whole_count(self, device: torch.device) -> Tensor:
+        return _number(self.count if self.total is None else self.total, device)
 
     def _together(self, lanes: int, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
         def spread(column: Tensor) -> Tensor:
             return column.expand(lanes, self.count).reshape(-1)
 
-        counters = spread(torch.arange(self.count, device=keys.device).unsqueeze(0))
+        positions = torch.arange(self.count, device=keys.device).unsqueeze(0)
+        if self.total is not None:
+            positions = positions + parameters[0]
+            parameters = parameters[1:]
+        counters = spread(positions)
         words = [spread(keys[:, i, j : j + 1]) for i in range(keys.shape[1]) for j in range(2)]
         kernel = _by_rows(self.sampler, keys.shape[1])
-        count = _number(self.count, keys.device)
+        count = self._whole_count(keys.device)
         return kernel(lanes * self.count, count, counters, *words, *map(spread, parameters))
 
     def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, f"{self.__name__}:{self.count}", inputs)
+        return structured.call(self, f"{self.__name__}:{self.count}:{self.total}", inputs)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         fronted = [t.unsqueeze(0) if d is None else batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)]
@@ -167,12 +212,17 @@ def bits_at(sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: T
 
 
 @functools.cache
-def _counting(sampler: Sampler, whole: tuple[bool, ...]) -> Kernel:
-    """Return the kernel for one array; `whole` says which parameters are the same for all elements."""
+def _counting(sampler: Sampler, whole: tuple[bool, ...], part: bool) -> Kernel:
+    """Return the kernel for one array; `whole` says which parameters are the same for all elements.
+
+    For a part of an array the first parameter is where it begins.
+    """
 
     def run(counters: Tensor, keys: Tensor, count: Tensor, *parameters: Tensor) -> list[Tensor]:
         shared, rows = iter(parameters[: sum(whole)]), iter(parameters[sum(whole) :])
         ordered = [next(shared) if w else next(rows) for w in whole]
+        if part:
+            counters = counters + ordered.pop(0)
         return _expanded(sampler.results(*bits_at(sampler, keys.unbind(0), counters, count), *ordered), counters)  # pyright: ignore
 
     return Kernel(run, shared=2 + sum(whole))

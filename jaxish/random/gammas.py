@@ -49,8 +49,13 @@ class RandomGamma(Primitive):
         count = alphas.shape[-1]
         if not alphas.numel():
             return [torch.empty_like(alphas)]
-        flat = lanes.spread(self.impl, keys.reshape(-1, keys.shape[-1]), count).reshape(-1, keys.shape[-1])
-        return [_gammas(self.impl, flat, alphas.reshape(-1), self.log_space).reshape(alphas.shape)]
+        flat, words = alphas.reshape(-1, count), keys.reshape(-1, keys.shape[-1])
+        samples = torch.empty_like(flat)
+        for rows, part in lanes.blocks(flat.shape[0], count):
+            own = lanes.spread(self.impl, words[rows], count, part).reshape(-1, keys.shape[-1])
+            found = _gammas(self.impl, own, flat[rows, part].reshape(-1), self.log_space)
+            samples[rows, part] = found.reshape(-1, part.stop - part.start)
+        return [samples.reshape(alphas.shape)]
 
     def lower(self, *inputs: Tensor) -> list[Tensor]:
         return structured.call(self, f"random_gamma:{self.impl.name}:{self.log_space}", inputs)

@@ -36,11 +36,12 @@ def gumbel_mode(mode: str | None) -> str:
 
 def gumbel_tensor(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype, mode: str) -> Tensor:
     """Return Gumbel noise."""
-    return draw(_gumbel_sampler(dtype, mode), key._impl, tensor_of(key), shape)
+    return draw(gumbel_sampler(dtype, mode), key._impl, tensor_of(key), shape)
 
 
 @functools.cache
-def _gumbel_sampler(dtype: torch.dtype, mode: str) -> Sampler:
+def gumbel_sampler(dtype: torch.dtype, mode: str) -> Sampler:
+    """Return the sampler of Gumbel noise."""
     info = dtypes.finfo(dtypes.TO_NUMPY[dtype])
     if mode == "highest" and dtype is torch.float32:
         return Sampler("gumbel_highest", _finest, (dtype,), (Bits(32, 2),))

@@ -19,8 +19,9 @@ from ..lax.sorting import top_k
 from ..numpy import searchsorted, take
 from .arguments import check_shape, int_dtype, refuse_out_sharding, sample_shape, shape_of, static_shape
 from .draws import Bits, Sampler, draw
-from .gumbels import gumbel_mode, gumbel_tensor
+from .gumbels import gumbel_mode, gumbel_sampler, gumbel_tensor
 from .keys import KeyArray, check_key, several, split_keys
+from .parts import reduced
 from .uniforms import bits_per_float, random_bits, unit, unit_uniform
 
 # Integers of a range
@@ -182,13 +183,6 @@ def _bernoulli_sampler(dtype: torch.dtype, mode: str) -> Sampler:
     return Sampler(f"bernoulli_high_{dtype}", run, (torch.bool,), (Bits(width, 2),))
 
 
-def fair(key: KeyArray, shape: tuple[int, ...]) -> Tensor:
-    """Return booleans that are True with probability one half, drawn in the default float dtype."""
-    dtype = dtypes.to_torch(dtypes.canonicalize_dtype(np.float64))
-    odds = torch.full((), 0.5, dtype=dtype, device=key._tensor.device)
-    return draw(_bernoulli_sampler(dtype, "low"), key._impl, tensor_of(key), shape, odds)
-
-
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return -1 and 1, each with probability one half, in any numeric `dtype` (the default integer without one)."""
     refuse_out_sharding("rademacher", out_sharding)
@@ -199,8 +193,16 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
 
 def signs(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Return -1 and 1, each with probability one half."""
-    drawn = fair(key, shape).to(torch.int32) * 2 - 1
-    return convert(drawn, dtype)
+    width = 8 * np.dtype(dtypes.canonicalize_dtype(np.float64)).itemsize
+    return convert(draw(_sign_sampler(width), key._impl, tensor_of(key), shape), dtype)
+
+
+@functools.cache
+def _sign_sampler(width: int) -> Sampler:
+    # A uniform made of these bits is below one half where the first of them is 0.
+    return Sampler(
+        f"signs{width}", lambda raw: ((raw >> (width - 1)) | 1).to(torch.int32), (torch.int32,), (Bits(width),)
+    )
 
 
 # Orders and choices
@@ -348,8 +350,12 @@ def categorical(
     if replace:
         inner = list(sizes[len(sizes) - len(batch) :])
         inner.insert(dim, scores.shape[dim])
-        noise = gumbel_tensor(typed, (*prefix, *inner), scores.dtype, chosen)
-        return Array(torch.argmax(noise + scores, len(prefix) + dim).to(integer))
+        noise = (math.prod(prefix), *inner)
+        found = reduced(
+            gumbel_sampler(scores.dtype, chosen), typed._impl, tensor_of(typed), noise,
+            lambda noise, scores: torch.argmax(noise + scores, dim + 1).to(integer), scores.detach(),
+        )  # fmt: skip
+        return Array(found.reshape(sizes))
     scores = scores + gumbel_tensor(typed, tuple(scores.shape), scores.dtype, chosen)
     count = math.prod(prefix)
     if count > scores.shape[dim]:

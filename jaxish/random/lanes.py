@@ -8,7 +8,7 @@ where the generator is threefry.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._backends.kernels import FEW_BLOCKS, Kernel
 from . import threefry
-from .draws import PAIRS, Draw, Sampler, bits_at, draw
+from .draws import PAIRS, Draw, Sampler, bits_at, raw_bits
 from .generators import PRNGImpl
 
 
@@ -25,19 +25,42 @@ def split(impl: PRNGImpl, keys: Tensor, count: int) -> list[Tensor]:
     return list(spread(impl, keys, count).unbind(1))
 
 
-def spread(impl: PRNGImpl, keys: Tensor, count: int) -> Tensor:
-    """Return `count` new keys per lane: (lanes, count, words)."""
-    if _together(impl):
-        (pairs,) = Draw(PAIRS, count)(keys.view(torch.int32).unsqueeze(1))
-        return pairs.view(torch.uint32).reshape(*pairs.shape, 2)
-    return _one_by_one(lambda k: impl.split(k, (count,)), keys)
+def spread(impl: PRNGImpl, keys: Tensor, count: int, part: slice | None = None) -> Tensor:
+    """Return `count` new keys per lane, or a part of them: (lanes, count, words)."""
+    if not _together(impl):
+        made = _one_by_one(lambda k: impl.split(k, (count,)), keys)
+        return made if part is None else made[:, part]
+    words = keys.view(torch.int32).unsqueeze(1)
+    if part is None:
+        (pairs,) = Draw(PAIRS, count)(words)
+    else:
+        start = torch.full((1,), part.start, dtype=torch.int64, device=keys.device)
+        (pairs,) = Draw(PAIRS, part.stop - part.start, count)(words, start)
+    return pairs.view(torch.uint32).reshape(*pairs.shape, 2)
+
+
+_LANES = 1 << 16  # of one block: what a sampler holds for them stays in cache
+
+
+def blocks(lanes: int, count: int) -> Iterator[tuple[slice, slice]]:
+    """Return the blocks (rows, columns) in which to go through an array (lanes, count)."""
+    for first in range(0, lanes, max(1, _LANES // count)):
+        rows = slice(first, min(lanes, first + max(1, _LANES // count)))
+        for start in range(0, count, _LANES):
+            yield rows, slice(start, min(count, start + _LANES))
 
 
 def samples(impl: PRNGImpl, sampler: Sampler, keys: Tensor, count: int) -> Tensor:
     """Return `count` samples per lane: (lanes, count)."""
+    return drawn(impl, sampler, [keys], count)[0]
+
+
+def drawn(impl: PRNGImpl, sampler: Sampler, keys: Sequence[Tensor], count: int, *parameters: Tensor) -> list[Tensor]:
+    """Return all results of a sampler that takes `keys` and parameters (lanes, count): each (lanes, count)."""
     if _together(impl):
-        return Draw(sampler, count)(keys.view(torch.int32).unsqueeze(1))[0]
-    return _one_by_one(lambda k: draw(sampler, impl, k, (count,)), keys)
+        return Draw(sampler, count)(torch.stack([k.view(torch.int32) for k in keys], 1), *parameters)
+    bits = [_one_by_one(lambda k, b=b: raw_bits(b, impl, k, (count,)), keys[b.key]) for b in sampler.bits]
+    return sampler.results(*(part for found in bits for part in found.unbind(1)), *parameters)
 
 
 Words = Sequence[Tensor]  # the keys of lanes, word by word: int32 columns

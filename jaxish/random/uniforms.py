@@ -16,7 +16,7 @@ from ..lax.elementwise import nextafter
 from ..lax.inverse_error_function import erf_inv_tensor
 from ..lax.special import inverse_erf
 from .arguments import check_shape, float_dtype, parameter, refuse_out_sharding, sample_shape, static_shape
-from .draws import Bits, Sampler, draw
+from .draws import Bits, Sampler, draw, sampled
 from .keys import KeyArray, check_key, several
 
 
@@ -176,9 +176,18 @@ def truncated_normal(
     inverse = 1.0 / root if target is torch.bfloat16 else float(np.array(1.0 / np.array(root, found), found))
     low, high = (parameter("truncated_normal", bound, target) for bound in (lower, upper))
     sizes = sample_shape("truncated_normal", shape, low, high)
-    u = uniform_between(typed, sizes, xla.erf(_times(low, inverse)), xla.erf(_times(high, inverse)))
-    samples = inverse_erf(u) * root
-    return Array(torch.minimum(torch.maximum(samples, _next(low, math.inf)), _next(high, -math.inf)))
+    bounds = (
+        xla.erf(_times(low, inverse)),
+        xla.erf(_times(high, inverse)),
+        _next(low, math.inf),
+        _next(high, -math.inf),
+    )
+    return Array(sampled(unit_sampler(target), _truncated, typed._impl, tensor_of(typed), sizes, *bounds))
+
+
+def _truncated(u: Tensor, low: Tensor, high: Tensor, least: Tensor, greatest: Tensor) -> Tensor:
+    root = float(np.array(np.sqrt(2), dtypes.TO_NUMPY[u.dtype]))
+    return torch.minimum(torch.maximum(inverse_erf(scaled(u, low, high)) * root, least), greatest)
 
 
 def _times(x: Tensor, factor: float) -> Tensor:
