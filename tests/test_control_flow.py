@@ -152,6 +152,9 @@ COND = {
 OTHERS = {
     "map": lambda j: j.lax.map(lambda x: x * 2, np.arange(5)),
     "map in batches with a rest": lambda j: j.lax.map(lambda x: x * 2, np.arange(5), batch_size=2),
+    "map with batches of no size": lambda j: j.lax.map(lambda x: x * 2, np.arange(5), batch_size=0),
+    "scan's pair may be a list": lambda j: j.lax.scan(lambda c, x: [c + x, x], 0.0, XS),
+    "scan's pair may be a dict": lambda j: j.lax.scan(lambda c, x: {"a": c + x, "b": x}, 0.0, XS),
     "map of pytrees": lambda j: j.lax.map(lambda x: {"a": x[0] * x[1]}, (XS, XS)),
     "associative scan": lambda j: j.lax.associative_scan(j.numpy.add, np.arange(5)),
     "associative scan in reverse": lambda j: j.lax.associative_scan(
@@ -169,6 +172,7 @@ ERRORS = {
     "carry tree": lambda j: j.lax.scan(lambda c, x: ((c, c), x), 0.0, XS),
     "no pair": lambda j: j.lax.scan(lambda c, x: c, 0.0, XS),
     "no length": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0),
+    "traced length": lambda j: j.jit(lambda n: j.lax.scan(lambda c, x: (c, c), 0.0, length=n))(3),
     "lengths differ": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0, (XS, X)),
     "length disagrees": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0, XS, length=7),
     "no leading axis": lambda j: j.lax.scan(lambda c, x: (c, c), 0.0, 1.0),

@@ -122,3 +122,17 @@ def test_derivatives_and_batches(seed: int) -> None:
         )
 
     agree(program, rtol=1e-4)
+
+
+@pytest.mark.parametrize("given", ["int8", "uint8", "int32", "float16", "float32", "complex64", "bool"])
+@pytest.mark.parametrize("wanted", ["int8", "uint32", "int32", "bfloat16", "float32", "complex64", "bool"])
+def test_element_types_that_can_be_preferred(given: str, wanted: str) -> None:
+    x, w = np.ones((1, 2, 3), given), np.ones((2, 2, 2), given)
+    agree(lambda jax: jax.lax.conv_general_dilated(x, w, (1,), "VALID", preferred_element_type=wanted))
+
+
+@pytest.mark.parametrize("options", [{"lhs_dilation": (0,)}, {"rhs_dilation": (0,)}])
+def test_steps_that_are_not_positive(options: dict[str, Any]) -> None:
+    x, w = np.ones((1, 2, 3), "float32"), np.ones((2, 2, 2), "float32")
+    options = {"window_strides": (1,), "padding": "VALID", **options}
+    agree(lambda jax: jax.lax.conv_general_dilated(x, w, **options))

@@ -151,3 +151,31 @@ def test_reduce_precision_is_exact(bits: tuple[int, int]) -> None:
     for dtype in ("float32", "float16"):
         with np.errstate(over="ignore"):
             agree(lambda jax, d=dtype: jax.lax.reduce_precision(jax.numpy.asarray(x.astype(d)), *bits), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_incomplete_gamma_functions_at_the_edges(name: str) -> None:
+    edges = np.array([0.0, 1.0, -1.0, 40.0, np.inf, np.nan], np.float32)
+    a, x = np.repeat(edges, 6), np.tile(edges, 6)
+    agree(lambda jax: getattr(jax.lax, name)(a, x))
+
+
+@pytest.mark.parametrize("exponent", [-3, -2, -1])
+def test_negative_powers_have_infinite_slopes_at_zero(exponent: int) -> None:
+    def program(jax: Any) -> Any:
+        slope = jax.grad(lambda x: jax.lax.integer_pow(x, exponent))
+        points = np.array([0, -0.5, 2], np.float32)
+        return jax.vmap(slope)(points), jax.vmap(jax.grad(slope))(points)
+
+    agree(program)
+
+
+def test_slopes_where_the_function_has_none() -> None:
+    agree(lambda jax: [jax.grad(jax.lax.atan2, i)(0.0, 0.0) for i in (0, 1)])
+    z = np.array([1 + 1j, 2], np.complex64)
+    agree(lambda jax: jax.grad(lambda x: jax.lax.max(x, z).real.sum())(jax.numpy.asarray(z)))
+
+
+def test_a_complex_number_is_true_by_its_real_part() -> None:
+    with pytest.warns(np.exceptions.ComplexWarning):
+        agree(lambda jax: jax.lax.convert_element_type(np.array([1j, 1, 0], np.complex64), bool))

@@ -48,12 +48,20 @@ LINALG = [
     'linalg.triangular_solve(arr([[4, 1], [1, 3]], "int32"),arr([[4, 1], [1, 3]], "int32"))',
     'linalg.triangular_solve(m,arr([[4, 1], [1, 3]], "int32"))',
     "linalg.tridiagonal_solve(jnp.ones(2),jnp.ones(2),jnp.ones(2),jnp.ones(2))",
+    "linalg.tridiagonal_solve(jnp.ones(3),jnp.ones(2),jnp.ones(2),jnp.ones((2,1)))",
+    "linalg.eig(m,implementation=linalg.EigImplementation.MAGMA)",
+    "linalg.eig(m[:1],implementation=linalg.EigImplementation.CUSOLVER)",
+    "linalg.eigh(m,implementation=linalg.EighImplementation.JACOBI)",
+    "linalg.qr(m,use_magma=True)",
+    "linalg.qr(jnp.ones((0,2)),pivoting=True)",
+    "linalg.schur(m,select_callable=lambda *x: True)",
+    "linalg.triangular_solve(m.astype('float16'),m.astype('float16'))",
 ]
 
 
 @pytest.mark.parametrize("expression", LINALG)
 def test_linalg_treats_operands_as_jax_does(expression: str) -> None:
-    agree_on(expression, rtol=1e-4)
+    agree_on(expression, rtol=2e-3 if "float16" in expression else 1e-4)
 
 
 def drawn(*shape: int, dtype: str) -> np.ndarray:
@@ -116,16 +124,122 @@ def test_solvers(dtype: str, lower: bool, transpose_a: bool, unit_diagonal: bool
     agree(program, rtol=1e-2, atol=1e-3)
 
 
+DEFECTIVE = np.array([[[2, 1, 0, 0], [0, 2, 1, 0], [0, 0, 2, 1], [0, 0, 0, 2]]], "float32")
+LOWER = np.tril(np.arange(1, 17).reshape(1, 4, 4)).astype("float32")
+SKEW = np.array([[[0, -0.3, 0.9], [0.3, 0, -1.7], [-0.9, 1.7, 0]]], "float32")
+
+
+@pytest.mark.parametrize(
+    "matrices", [drawn(3, 4, 4, dtype="float32"), DEFECTIVE, LOWER, SKEW, np.zeros((2, 3, 3), "f")]
+)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_eig_and_schur_take_the_matrix_apart(dtype: str) -> None:
-    a = drawn(3, 4, 4, dtype=dtype)
-    values, left, right = map(np.asarray, jaxish.lax.linalg.eig(a))
+def test_eig_and_schur_take_the_matrix_apart(matrices: np.ndarray, dtype: str) -> None:
+    a = matrices.astype(dtype)
+    if matrices.shape[0] == 3 and dtype == "complex64":
+        a = drawn(3, 4, 4, dtype=dtype)
+    linalg = jaxish.lax.linalg
+    values, left, right = map(np.asarray, linalg.eig(a))
     np.testing.assert_allclose(a @ right, right * values[..., None, :], atol=1e-4)
     np.testing.assert_allclose(adjoint(left) @ a, values[..., :, None] * adjoint(left), atol=1e-4)
-    form, vectors = map(np.asarray, jaxish.lax.linalg.schur(a))
-    np.testing.assert_allclose(vectors @ form @ adjoint(vectors), a, atol=1e-4)
-    np.testing.assert_array_equal(np.tril(form, -2), 0)
-    assert form.dtype == dtype
+    for results in (linalg.schur(a), jaxish.jit(linalg.schur)(a), jaxish.vmap(linalg.schur)(a)):
+        form, vectors = map(np.asarray, results)
+        np.testing.assert_allclose(vectors @ form @ adjoint(vectors), a, atol=1e-4)
+        np.testing.assert_allclose(vectors @ adjoint(vectors), np.eye(a.shape[-1]) + 0 * a, atol=1e-5)
+        np.testing.assert_array_equal(np.tril(form, -2 if dtype == "float32" else -1), 0)
+        assert form.dtype == dtype
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 20])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_schur_forms_and_left_eigenvectors_are_lapacks(size: int, dtype: str) -> None:
+    for a in (drawn(2, size, size, dtype=dtype), np.tri(size, dtype=dtype), np.zeros((0, size, size), dtype)):
+        agree(lambda jax, a=a: jax.lax.linalg.schur(a), rtol=1e-2, atol=1e-3)
+    agree(lambda jax: jax.lax.linalg.eig(drawn(size, size, dtype=dtype))[1], rtol=1e-2, atol=1e-3)
+
+
+RULES = {
+    "eig, real eigenvectors": lambda linalg, x: linalg.eig(
+        x, compute_left_eigenvectors=False, enable_eigvec_derivs=True
+    ),
+    "eig, derivatives refused": lambda linalg, x: linalg.eig(x),
+    "eig, values": lambda linalg, x: linalg.eig(
+        x, compute_left_eigenvectors=False, compute_right_eigenvectors=False, enable_eigvec_derivs=True
+    ),
+    "cholesky of one triangle": lambda linalg, x: linalg.cholesky(x @ x.T, symmetrize_input=False),
+    "eigh of one triangle": lambda linalg, x: linalg.eigh(x @ x.T, symmetrize_input=False)[1],
+    "full qr": lambda linalg, x: linalg.qr(x[:, :2]),
+    "full qr of a wide matrix": lambda linalg, x: linalg.qr(x[:2]),
+    "pivoted qr": lambda linalg, x: linalg.qr(x, pivoting=True)[1],
+    "full svd": lambda linalg, x: linalg.svd(x[:, :2])[1],
+    "schur": lambda linalg, x: linalg.schur(x)[0],
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("order", [1, 2])
+def test_rules_of_factorizations(rule: str, order: int) -> None:
+    a = drawn(4, 4, dtype="float32") + np.diag(np.arange(4, dtype="float32"))
+
+    def program(jax: Any) -> Any:
+        def total(x: Any) -> Any:
+            leaves = jax.tree_util.tree_leaves(RULES[rule](jax.lax.linalg, x))
+            weights = [jax.numpy.cos(jax.numpy.arange(1.0 * t.size)).reshape(t.shape) for t in leaves]
+            return sum((w * (t.real + 0.5 * t.imag)).sum() for t, w in zip(leaves, weights, strict=True))
+
+        slope = jax.grad(total)
+        return (
+            slope(jax.numpy.asarray(a))
+            if order == 1
+            else jax.grad(lambda x: (slope(x) ** 2).sum())(jax.numpy.asarray(a))
+        )
+
+    agree(program, rtol=2e-2, atol=2e-2)
+
+
+def test_a_triangle_that_is_not_read_may_hold_anything() -> None:
+    a = np.array([[1, 2], [np.nan, 3]], np.float32)
+    agree(lambda jax: jax.lax.linalg.eigh(a, symmetrize_input=False, lower=False)[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_tridiagonal_systems(dtype: str) -> None:
+    below, main, above = (drawn(2, 6, dtype=dtype) * k for k in (1, 0.1, -1))  # pivots that elimination must look for
+    below[:, 0] = above[:, -1] = 0
+    b = drawn(2, 6, 3, dtype=dtype)
+
+    def program(jax: Any) -> Any:
+        solve = jax.lax.linalg.tridiagonal_solve
+        operands = tuple(map(jax.numpy.asarray, (below, main, above, b)))
+
+        def total(*args: Any) -> Any:
+            return (abs(solve(*args)) ** 2).sum()
+
+        slopes = jax.grad(total, (0, 1, 2, 3))
+        return (
+            solve(*operands),
+            jax.vmap(lambda *args: solve(*args))(*operands),
+            jax.vmap(lambda y: solve(*operands[:3], y), -1, -1)(operands[3]),
+            jax.jit(slopes)(*operands),
+            jax.jvp(solve, operands, operands)[1],
+            jax.jvp(slopes, operands, operands)[1][3],
+        )
+
+    agree(program, rtol=1e-2, atol=2e-2)
+
+
+def test_singular_tridiagonal_systems() -> None:
+    zero, one = np.zeros(3, "float32"), np.ones((3, 1), "float32")
+    main = np.array([1, 0, 2], "float32")
+    agree(lambda jax: jax.lax.linalg.tridiagonal_solve(zero, main, zero, one))
+    found = np.asarray(jaxish.lax.linalg.tridiagonal_solve(zero, main, zero, one, perturb_singular=True))
+    assert np.isfinite(found).all() and abs(found[1, 0]) > 1e5
+
+
+def test_memory_for_a_tridiagonal_system_is_linear_in_its_size() -> None:
+    n = 20_000  # the dense matrix would take 1.6 GB, and minutes
+    one = np.ones(n, "float32")
+    x = np.asarray(jaxish.lax.linalg.tridiagonal_solve(one, 4 * one, one, one[:, None]))
+    np.testing.assert_allclose(x[n // 2], 1 / 6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["cholesky", "eigh", "lu", "qr", "svd", "triangular_solve"])

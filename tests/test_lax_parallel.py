@@ -131,6 +131,7 @@ ONE = {
     "unknown name": lambda j: j.vmap(lambda x: j.lax.psum(x, "k"), axis_name="i")(X),
     "unknown name of an index": lambda j: j.vmap(lambda x: j.lax.axis_index("k"), axis_name="i")(X),
     "no name": lambda j: j.lax.psum(1, "i"),
+    "psend without the axis": lambda j: j.lax.psend(V, "i", [(0, 1)]),
     "no permutation": lambda j: j.vmap(lambda x: j.lax.pshuffle(x, "i", [0, 0, 1, 2]), axis_name="i")(X),
     "sizes that do not fit": lambda j: j.vmap(lambda x: j.lax.all_to_all(x, "i", 1, 0), axis_name="i")(X),
     "groups that do not cover": lambda j: j.vmap(

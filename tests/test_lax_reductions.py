@@ -1,7 +1,11 @@
 """lax reductions, scans, sorting and positions."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 from expressions import agree_on
+from oracle import agree
 
 REDUCTIONS = [
     "lax.sort(jnp.array([3.,jnp.nan,-0.,0.,-jnp.inf]))",
@@ -85,9 +89,28 @@ REDUCTIONS = [
     "lax.cumlogsumexp(i)",
     "lax.cumlogsumexp(jnp.array([-jnp.inf,-jnp.inf,1.]))",
     "lax.cumsum(w)",
+    "lax.cumsum(jnp.array([True]),-1)",
+    "lax.reduce_sum(jnp.array([True]),(1,))",
+    "lax.reduce_and(i,(1,))",
+    *(f"lax.{name}(arr([2+1j,2+3j,1+9j,2+3j],'complex64'),0,{r})" for name in ("cummax", "cummin") for r in (0, 1)),
 ]
 
 
 @pytest.mark.parametrize("expression", REDUCTIONS)
 def test_reductions_scans_and_sorts_agree(expression: str) -> None:
     agree_on(expression)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_equal_elements_share_the_derivative_of_a_running_extremum(name: str, dtype: str) -> None:
+    values = np.array([[1, 3, 3, 2, 3, 0, 0, 5], [0, 1, 1, 1, 0, 0, 2, 2]], dtype)
+
+    def program(jax: Any) -> Any:
+        def total(x: Any) -> Any:
+            return (getattr(jax.lax, name)(x, 1).real * jax.numpy.arange(1.0, 9.0)).sum()
+
+        x = jax.numpy.asarray(values)
+        return jax.grad(total)(x), jax.jit(jax.grad(total))(x), jax.jvp(total, (x,), (x,))
+
+    agree(program)

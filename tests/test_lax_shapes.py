@@ -158,6 +158,15 @@ SHAPES = [
     "lax.empty((2,),jnp.float32)",
     "lax.select(True,1,2)",
     "lax.bitcast_convert_type(1.,jnp.float32)",
+    "lax.bitcast_convert_type(b,jnp.complex64)",
+    "lax.bitcast_convert_type(jnp.array([True,False,True]),jnp.int16)",
+    "lax.dynamic_index_in_dim(f,np.int64(-1),1)",
+    "lax.dynamic_index_in_dim(f,np.array(1),0,keepdims=False)",
+    "lax.slice(f,(0,0),(1,1),(1,))",
+    "lax.iota(None,3)",
+    "lax.fft(f,'fft',())",
+    "lax.fft(c,'rfft',())",
+    "lax.fft(f,'fft',(0,))",
 ]
 
 

@@ -36,7 +36,7 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    module, byte_masks = masks.as_bytes(_with_onednn_products(module))
+    module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(module)))
     examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
     kept: list[Any] = []
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import config, dtypes, graph
+from . import config, dtypes, graph, selection
 from .array import Array, as_array, check_arraylike, is_arraylike, scalar_tensor, tensor_of
 from .dtypes import TO_NUMPY, TO_TORCH
 from .extended import refuse
@@ -115,6 +115,8 @@ def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
         # torch converts uint64 by way of int64; the upper half is converted as half the value, odd bit kept.
         half = ((signed >> 1) & 0x7FFFFFFFFFFFFFFF) | (signed & 1)
         return torch.where(signed < 0, half.to(dtype) * 2, signed.to(dtype))
+    if dtype is torch.float8_e4m3fn:  # XLA overflows to NaN, torch saturates
+        return torch.where(tensor.abs() > 464, torch.nan, tensor).to(dtype)
     return tensor.to(dtype)
 
 
@@ -124,7 +126,9 @@ _UNORDERED = (torch.uint16, torch.uint32, torch.uint64)
 def _float_to_int(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     # C leaves out-of-range conversions undefined; XLA saturates.
     info = torch.iinfo(dtype)
-    wide = tensor.double() if dtype.itemsize >= 4 or tensor.dtype.itemsize < 4 else tensor
+    if tensor.dtype.itemsize <= 4 and (dtype.itemsize < 4 or dtype is torch.int32):
+        return _single_to_int(tensor.float(), dtype, info)
+    wide = tensor.double() if dtype.itemsize >= 4 else tensor
     wide = torch.nan_to_num(wide, nan=0.0, posinf=float("inf"), neginf=float("-inf"))
     if dtype.itemsize < 8:
         return wide.clamp(info.min, info.max).to(torch.int64).to(dtype)
@@ -135,6 +139,12 @@ def _float_to_int(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     low_part = torch.where(high, wide - 2.0**63, wide).clamp(0, 2.0**63 - 1024).to(torch.int64)
     bits = torch.where(high, low_part | torch.iinfo(torch.int64).min, low_part)
     return torch.where(wide >= 2.0**64, -1, bits).view(torch.uint64)
+
+
+def _single_to_int(x: Tensor, dtype: torch.dtype, info: torch.iinfo) -> Tensor:
+    # The greatest int32 is no float32: what is at least 2**31 becomes it afterwards.
+    held = selection.where(x != x, 0.0, x).clamp(info.min, min(info.max, 2**31 - 128)).to(torch.int32)
+    return (selection.where(x >= 2.0**31, info.max, held) if dtype is torch.int32 else held).to(dtype)
 
 
 def check_rank_promotion(function: str, *args: Tensor) -> None:

@@ -124,13 +124,6 @@ def ne(a: Tensor, b: Tensor) -> Tensor:
     return torch.ne(a, b) if a.dtype not in SIGNED else torch.ne(ordered(a), ordered(b))
 
 
-def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Return a where the condition holds, else b (Inductor fails on torch.where of the unsigned dtypes)."""
-    if a.dtype not in SIGNED:
-        return torch.where(condition, a, b)
-    return via_bits(lambda x, y: torch.where(condition, x, y), a, b)
-
-
 def lt(a: Tensor, b: Tensor) -> Tensor:
     """Return a < b."""
     return torch.lt(a, b) if a.dtype not in SIGNED else torch.lt(ordered(a), ordered(b))

@@ -332,7 +332,8 @@ def _push(
         output = Output(result, name_of(fun))
         results = output.tensors
         active = tuple(t for t, a in zip(results, output.arrays, strict=True) if differentiable(a))
-        return active, (results, aux.tensors if aux is not None else [])
+        # torch wants a result with a tangent; the first primal, of which nothing is used, will do.
+        return active or tensors[:1], (results, aux.tensors if aux is not None else [])
 
     if chosen:
         primals = tuple(tensor_of(arrays[i]) for i in chosen)

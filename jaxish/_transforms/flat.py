@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from .._core import dtypes, tree
@@ -30,8 +32,29 @@ class Output:
         return [tensor_of(a) for a in self.arrays]
 
 
+class _Float0Kind:
+    """The kind of the tangents of integers: NumPy arrays without content, which tensors of booleans stand for."""
+
+    def wrap(self, tensor: Tensor) -> Any:
+        """Return the NumPy array of this shape."""
+        return np.zeros(tuple(tensor.shape), dtypes.float0)
+
+
+_FLOAT0 = _Float0Kind()
+
+
+class _Float0(Array):
+    __slots__ = ()
+
+    @property
+    def kind(self) -> Any:
+        return _FLOAT0
+
+
 def as_output(leaf: Any, function_name: str) -> Array:
     """Return a leaf of a function's result as an array. Raises `TypeError` for what is none."""
+    if isinstance(leaf, np.ndarray) and leaf.dtype == dtypes.float0:
+        return _Float0(torch.zeros(leaf.shape, dtype=torch.bool))
     if not is_arraylike(leaf):
         raise TypeError(
             f"function {function_name} returned a value of type {type(leaf)}, which is not a valid JAX type. "

@@ -234,6 +234,7 @@ def conv_general_dilated(
     dtype = x.dtype
     if preferred_element_type is not None:
         dtype = dtypes.to_torch(dtypes.requested_dtype(preferred_element_type, "conv_general_dilated"))
+        _check_preferred(x.dtype, dtype)
     types = compute_types(precision)
     work = _work_dtype(x.dtype, dtype)
     if types is not None and x.dtype.is_floating_point:
@@ -271,6 +272,21 @@ def _count_error(name: str, expected: int, got: Sequence[int]) -> ValueError:
     )
 
 
+def _check_preferred(given: torch.dtype, wanted: torch.dtype) -> None:
+    """Raise `TypeError` unless results of `wanted` can hold sums of products of `given`."""
+    text = f"preferred_element_type {dtypes.TO_NUMPY[wanted]} for a convolution of {dtypes.TO_NUMPY[given]}"
+    if not (given in ops.INTEGER.dtypes and wanted in ops.FLOATING.dtypes):
+        for kind in (ops.INTEGER, ops.FLOATING, ops.COMPLEX):
+            if given in kind.dtypes and wanted not in kind.dtypes:
+                raise TypeError(
+                    f"{text}: integers go to integers or floats, floats to floats, complex numbers to complex ones."
+                )
+        if given in ops.SIGNED.dtypes and wanted not in ops.SIGNED.dtypes:
+            raise TypeError(f"{text} must have the same signedness.")
+    if wanted.itemsize < given.itemsize:
+        raise TypeError(f"{text} must not be narrower.")
+
+
 def _check(x: Tensor, w: Tensor, window: Window) -> None:
     rank, name = x.dim() - 2, "conv_general_dilated"
     if len(window.pads) != rank:
@@ -283,7 +299,8 @@ def _check(x: Tensor, w: Tensor, window: Window) -> None:
         if len(values) != rank:
             raise _count_error(argument, rank, values)
         if any(v < 1 for v in values):
-            raise ValueError(f"{name} {argument} must be positive, got {values}.")
+            error = ValueError if argument == "window_strides" else TypeError
+            raise error(f"{name} {argument} must be positive, got {values}.")
     for argument, count in (("feature_group_count", window.feature_groups), ("batch_group_count", window.batch_groups)):
         if count < 1:
             raise ValueError(f"{name} {argument} must be a positive integer, got {count}.")

@@ -140,7 +140,8 @@ def _same_dtype(starts: list[Any], given: Any) -> list[Any]:
     dtype = getattr(given, "dtype", None)
     if dtype is None:
         return starts
-    return [s if s is given else Array(torch.zeros((), dtype=dtypes.to_torch(dtype))) for s in starts]
+    zeros = torch.zeros((), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(dtype)))
+    return [s if s is given else Array(zeros) for s in starts]
 
 
 def _starts(function: str, t: Tensor, start_indices: Any, allow_negative: bool | Sequence[bool]) -> list[Start]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.extended import moves_elements
 from .._core.primitive import conjugate
@@ -354,12 +354,12 @@ def _select(name: str, which: Any, cases: tuple[Any, ...]) -> Array:
     if len(tensors) == 1:
         return Array(tensors[0], weak)
     if boolean:
-        return Array(unsigned.where(index, tensors[1], tensors[0]), weak)
+        return Array(selection.where(index, tensors[1], tensors[0]), weak)
     if index.dtype in unsigned.SIGNED:
         index = index.to(torch.int64)
     found = tensors[-1]
     for number in reversed(range(len(tensors) - 1)):
-        found = unsigned.where(index <= number, tensors[number], found)
+        found = selection.where(index <= number, tensors[number], found)
     return Array(found, weak)
 
 
@@ -381,6 +381,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     tensor = tensor_of(ops.array_of("convert_element_type", operand))
     if tensor.dtype.is_complex and not target.is_complex:
         warn_complex_to_real()
+        tensor = tensor.real
     return Array(convert(tensor, target))
 
 
@@ -416,6 +417,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
     target = dtypes.to_torch(dtypes.requested_dtype(new_dtype, "bitcast_convert_type"))
     if tensor.dtype is target:
         return Array(tensor)
+    _check_widths(tensor, target)
     opaque = ops.BOOLEAN.dtypes | ops.COMPLEX.dtypes
     if tensor.dtype in opaque or target in opaque:
         raise TypeError(
@@ -423,24 +425,23 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
             f"match. Got operand dtype={dtypes.TO_NUMPY[tensor.dtype]}, new_dtype={dtypes.TO_NUMPY[target]}. "
             "Consider using the arr.view() method instead."
         )
-    return Array(reinterpreted(tensor, target))
-
-
-def reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the bits of `tensor` as another dtype, as `bitcast_convert_type` does."""
     tensor = tensor.detach()
-    old, new = tensor.dtype.itemsize, dtype.itemsize
+    old, new = tensor.dtype.itemsize, target.itemsize
     if old == new:
-        return tensor.view(dtype)
+        return Array(tensor.view(target))
     if old > new:
-        return tensor.contiguous().unsqueeze(-1).view(dtype)
-    if not tensor.dim() or tensor.shape[-1] * old != new:
+        return Array(tensor.contiguous().unsqueeze(-1).view(target))
+    return Array(tensor.contiguous().view(target).squeeze(-1))
+
+
+def _check_widths(tensor: Tensor, dtype: torch.dtype) -> None:
+    old, new = tensor.dtype.itemsize, dtype.itemsize
+    if old < new and (not tensor.dim() or tensor.shape[-1] * old != new):
         last = tensor.shape[-1] if tensor.dim() else 0
         raise ValueError(
             f"Attempting to convert array of shape {tuple(tensor.shape)} from {dtypes.TO_NUMPY[tensor.dtype]} of size "
             f"{old * 8} bits to {dtypes.TO_NUMPY[dtype]} of size {new * 8} bits, but {last} * {old * 8} != {new * 8}."
         )
-    return tensor.contiguous().view(dtype).squeeze(-1)
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._backends.kernels import Kernel
 from .._core.primitive import Dims, Primitive, TensorType, differentiable
 
 Function = Callable[..., Tensor]
@@ -33,14 +34,17 @@ class Elementwise:
 
     With `partials` None the function has no derivative and asking for it raises. `opaque` is what a graph for a
     backend calls in place of `run`, where the control flow of `run` depends on values. `is_instruction` says that
-    loops in C++ know it by its name.
+    loops in C++ know it by its name. `is_long` says that it takes so many operators that a large array is better gone
+    through in blocks, by one kernel.
     """
 
     def __init__(
         self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None = None,
-        is_instruction: bool = False,
+        is_instruction: bool = False, is_long: bool = False,
     ) -> None:  # fmt: skip
         self._primitive = _ElementwisePrimitive(name, run, partials, opaque)
+        if is_long:
+            self._primitive.kernel = Kernel(lambda _, *rows: [run(*rows)], shared=0)
         self._primitive.is_instruction = is_instruction
 
     def __call__(self, *inputs: Tensor) -> Tensor:
@@ -48,7 +52,12 @@ class Elementwise:
         return self._primitive(*inputs)[0]
 
 
+_LARGE = 4096  # elements
+
+
 class _ElementwisePrimitive(Primitive):
+    kernel: Kernel | None = None
+
     def __init__(
         self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None
     ) -> None:
@@ -60,6 +69,9 @@ class _ElementwisePrimitive(Primitive):
         return [TensorType(tuple(shape), inputs[0].dtype, inputs[0].device)]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
+        count = inputs[0].numel()
+        if self.kernel is not None and count >= _LARGE and all(t.shape == inputs[0].shape for t in inputs):
+            return [found.reshape(inputs[0].shape) for found in self.kernel(count, *(t.reshape(-1) for t in inputs))]
         return [self._run(*inputs)]
 
     def lower(self, *inputs: Tensor) -> list[Tensor]:

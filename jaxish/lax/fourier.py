@@ -31,8 +31,6 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     kind = _kind(fft_type)
     t, weak = ops.operand("fft", x)
     lengths = tuple(fft_lengths)
-    if len(fft_lengths) == 0:
-        return Array(t, weak)
     if kind is FftType.RFFT and t.dtype.is_complex:
         raise ValueError(f"RFFT input must be real, got {dtypes.TO_NUMPY[t.dtype]}; use FFT.")
     if t.dim() < len(lengths):
@@ -41,15 +39,17 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
         )
     real = torch.float64 if t.dtype in (torch.float64, torch.complex128) else torch.float32
     wanted = real if kind is FftType.RFFT else (torch.complex128 if real is torch.float64 else torch.complex64)
+    if not lengths:
+        return Array(convert(t, wanted), weak and t.dtype is wanted)
     t = convert(t, wanted)
     if kind is FftType.IRFFT:
         expected = (*lengths[:-1], lengths[-1] // 2 + 1)
     else:
         expected = lengths
-    if tuple(t.shape[-len(lengths) :]) != expected and 0 not in lengths:
+    if tuple(t.shape[-len(lengths) :]) != expected:
         raise ValueError(f"FFT input shape {tuple(t.shape)} minor dimensions must be equal to fft_lengths {lengths}")
     dims = tuple(range(-len(lengths), 0))
-    if not math.prod(t.shape):
+    if not math.prod(t.shape) or 0 in lengths:
         last = lengths[-1] // 2 + 1 if kind is FftType.RFFT else lengths[-1]
         complex_dtype = torch.complex128 if real is torch.float64 else torch.complex64
         dtype = real if kind is FftType.IRFFT else complex_dtype

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, tensor_of
+from .._core.primitive import differentiable
 from .._core.promotion import convert
 from . import operands as ops
-from .element_access import GatherScatterMode, default_fill, elements_at, put_elements
+from .element_access import GatherScatterMode, default_fill, drop_cotangents, elements_at, put_elements
 from .operands import check_same_dtypes, check_shapelike
+from .tensor_functions import is_plain_evaluation
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -128,6 +130,8 @@ def gather(
         numbers.start_indices_batching_dims, clip=True,
     )  # fmt: skip
     found = _window_values(t, windows)
+    if how is GatherScatterMode.PROMISE_IN_BOUNDS and differentiable(t.dtype) and not is_plain_evaluation():
+        found = drop_cotangents(found, windows.inside.expand(windows.batch))
     if how is GatherScatterMode.FILL_OR_DROP:
         fill = default_fill(t.dtype) if fill_value is None else fill_value
         if hasattr(fill, "shape"):
@@ -135,7 +139,7 @@ def gather(
         else:
             value = torch.full((), fill, dtype=t.dtype, device=t.device)
         inside = windows.inside[(..., *(None,) * (found.dim() - windows.inside.dim()))]
-        found = unsigned.where(inside, found, value)
+        found = selection.where(inside, found, value)
     return Array(_batch_dims_out(found, windows, dropped, t.dim(), numbers.offset_dims), weak)
 
 

@@ -384,14 +384,17 @@ def ragged_all_to_all(
     axis_index_groups: Sequence[Sequence[int]] | None = None,
 ) -> Any:
     """Refused: an exchange of slices whose sizes are values has no torch operator."""
+    axis_size(axis_name)
     raise NotImplementedError("ragged_all_to_all is not supported; pad the slices to one size and use all_to_all.")
 
 
 def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Refused: one-sided communication does not exist here, as in JAX outside GPUs."""
+    axis_size(axis_name)
     raise NotImplementedError("psend is not supported; use ppermute, which sends and receives.")
 
 
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Refused: one-sided communication does not exist here, as in JAX outside GPUs."""
+    axis_size(axis_name)
     raise NotImplementedError("precv is not supported; use ppermute, which sends and receives.")

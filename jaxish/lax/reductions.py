@@ -4,6 +4,7 @@ Dimensions are counted from the front and given one by one. Results keep the dty
 """
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from .._core.promotion import convert
 from . import elementwise
 from . import operands as ops
 from .operands import DtypeSet
+from .running_extremum import running_extremum
 
 _NUMBER = DtypeSet(("number",), ops.NUMBER.dtypes)
 _BITS = ops.BITS.dtypes
@@ -25,16 +27,17 @@ _BITS = ops.BITS.dtypes
 def _reducible(
     name: str, operand: Any, axes: Sequence[int], accepted: DtypeSet
 ) -> tuple[Tensor, tuple[int, ...], bool]:
+    dims = _axes(ops.array_of(name, operand), axes)
     t, weak = ops.operand(name, operand, accepted)
-    return t, _axes(t, axes), weak
+    return t, dims, weak
 
 
-def _axes(t: Tensor, axes: Sequence[int]) -> tuple[int, ...]:
-    axes = tuple(int(a) for a in axes)
+def _axes(array: Array, axes: Sequence[int], out_of_bounds: type[Exception] = ValueError) -> tuple[int, ...]:
+    axes = tuple(operator.index(a) for a in axes)
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axes' of reduction: {axes}")
-    if any(not 0 <= a < t.dim() for a in axes):
-        raise ValueError(f"reduction axes {axes} contains out-of-bounds indices for {type_text(Array(t))}.")
+    if any(not 0 <= a < array.ndim for a in axes):
+        raise out_of_bounds(f"reduction axes {axes} contains out-of-bounds indices for {type_text(array)}.")
     return axes
 
 
@@ -117,7 +120,7 @@ def _logical(name: str, operand: Any, axes: Sequence[int]) -> tuple[Tensor, tupl
     t, weak = ops.operand(name, operand)
     if t.dtype not in _BITS:
         raise TypeError(f"logical reduction requires operand dtype bool or int, got {dtypes.TO_NUMPY[t.dtype]}.")
-    return t, _axes(t, axes), weak
+    return t, _axes(Array(t), axes, IndexError), weak
 
 
 def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
@@ -197,7 +200,7 @@ def reduce(
         raise ValueError(f"reduce found non-scalar init_values: {[tuple(f.shape) for f in firsts]}")
     if len({t.shape for t in tensors}) > 1:
         raise IndexError(f"reduce operands must have equal shapes, got {[tuple(t.shape) for t in tensors]}")
-    dims = _axes(tensors[0], dimensions)
+    dims = _axes(arrays[0], dimensions)
     weak = [a._weak and s._weak for a, s in zip(arrays, starts, strict=True)]
     if not dims:
         return spec.unflatten([Array(t, w) for t, w in zip(tensors, weak, strict=True)])
@@ -281,12 +284,12 @@ def first_extreme(t: Tensor, axis: int, greatest: bool) -> Tensor:
 
 
 def _scannable(name: str, operand: Any, axis: int, accepted: DtypeSet = _NUMBER) -> tuple[Tensor, bool]:
-    t, weak = ops.operand(name, operand, accepted)
+    rank = ops.array_of(name, operand).ndim
     if axis < 0:
         raise ValueError(f"{name}: negative axes are not allowed, got {axis}. Count from the front.")
-    if axis >= t.dim():
-        raise ValueError(f"axis {axis} is out of bounds for array of shape {tuple(t.shape)}")
-    return t, weak
+    if axis >= rank:
+        raise ValueError(f"axis {axis} is out of bounds for an array of rank {rank}")
+    return ops.operand(name, operand, accepted)
 
 
 def _scan(function: Callable[[Tensor, int], Tensor], t: Tensor, axis: int, reverse: bool) -> Tensor:
@@ -308,17 +311,13 @@ def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """Return running maxima along an axis, with `reverse` from its end."""
     t, weak = _scannable("cummax", operand, axis)
-    if t.dtype.is_complex:
-        raise NotImplementedError("cummax of complex values is not implemented: torch cannot order them.")
-    return Array(_scan(unsigned.cummax, t, axis, reverse), weak)
+    return Array(_scan(lambda x, dim: running_extremum(x, dim, greatest=True), t, axis, reverse), weak)
 
 
 def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """Return running minima along an axis, with `reverse` from its end."""
     t, weak = _scannable("cummin", operand, axis)
-    if t.dtype.is_complex:
-        raise NotImplementedError("cummin of complex values is not implemented: torch cannot order them.")
-    return Array(_scan(unsigned.cummin, t, axis, reverse), weak)
+    return Array(_scan(lambda x, dim: running_extremum(x, dim, greatest=False), t, axis, reverse), weak)
 
 
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Array:

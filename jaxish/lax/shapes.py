@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, selection, unsigned
 from .._core.array import Array, default_torch_device, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
 from .._core.extended import moves_elements
@@ -312,9 +312,8 @@ def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = N
     )
     for name, given in (("start_indices", starts), ("limit_indices", limits), ("strides", steps)):
         if len(given) != t.dim():
-            raise ValueError(
-                f"slice {name} must have one entry for each dimension, got {given} for operand shape {shape}."
-            )
+            error = TypeError if name == "strides" else ValueError
+            raise error(f"slice {name} must have one entry for each dimension, got {given} for operand shape {shape}.")
     if any(n > size for n, size in zip(limits, shape, strict=True)):
         raise TypeError(
             f"slice limit_indices must be less than or equal to operand shape, got limit_indices {limits} for operand "
@@ -407,7 +406,7 @@ def padded(t: Tensor, fill: Tensor | None, config: Sequence[tuple[int, ...]]) ->
     if fill is None:
         return out
     kept = _zero_padded(torch.ones(t.shape, dtype=torch.bool, device=t.device), config)
-    return unsigned.where(kept, out, fill)
+    return selection.where(kept, out, fill)
 
 
 def _zero_padded(t: Tensor, config: Sequence[tuple[int, ...]]) -> Tensor:
@@ -478,6 +477,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
 
 def iota(dtype: Any, size: int) -> Array:
     """Return 0, 1, 2, ... up to `size`. `TypeError` for a boolean dtype or a negative size."""
+    if dtype is None:
+        raise ValueError("iota: dtype must be specified.")
     return broadcasted_iota(dtype, (size,), 0)
 
 

@@ -68,7 +68,7 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
 def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
     """Return the `k` greatest elements along an axis, greatest first, and their positions (int32).
 
-    Of equal elements the first come first. `ValueError` when k is negative or greater than the axis.
+    The order is total: -NaN, -inf, ..., -0.0, 0.0, ..., inf, NaN. Of equal elements the first come first. `ValueError` when k is negative or greater than the axis.
     """
     t, weak = ops.operand("top_k", operand, ops.ORDERED)
     dim = canonical_axis(axis, t.dim())
@@ -79,9 +79,30 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
             f"k argument to top_k must be no larger than size along axis; got {k=} with shape={list(t.shape)} and "
             f"axis={dim}"
         )
-    # torch.topk takes any of the elements that equal the last one.
-    values, places = unsigned.sort(t, dim, descending=True)
-    return [Array(values.narrow(dim, 0, k), weak), Array(places.narrow(dim, 0, k).to(torch.int32), weak)]
+    places = _places_of_greatest(t, dim, k)
+    return [Array(gathered(t, dim, places), weak), Array(places.to(torch.int32), weak)]
+
+
+def _places_of_greatest(t: Tensor, dim: int, k: int) -> Tensor:
+    ordinals = _ordinals(t.detach())
+    if t.dtype.itemsize == 8:
+        return torch.sort(ordinals, dim=dim, descending=True, stable=True)[1].narrow(dim, 0, k)
+    # torch.topk takes any of the elements that equal the last one, so their positions become part of the number.
+    size = t.shape[dim]
+    backwards = torch.arange(size - 1, -1, -1, device=t.device).reshape(-1, *(1,) * (t.dim() - dim - 1))
+    greatest = torch.topk((ordinals << 32) | backwards, k, dim)[0]
+    return size - 1 - (greatest & 0xFFFFFFFF)
+
+
+def _ordinals(t: Tensor) -> Tensor:
+    """Return integers (int64) in the order of the elements, for floating ones that of their sign and magnitude bits."""
+    if not t.is_floating_point():
+        return unsigned.ordered(t).to(torch.int64)
+    bits = t.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.dtype.itemsize])
+    if t.dtype is torch.bfloat16:  # torch's conversion to it gives every NaN the negative sign
+        bits = torch.where(t != t, torch.iinfo(bits.dtype).max, bits)
+    magnitude = torch.iinfo(bits.dtype).max
+    return (bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & magnitude)).to(torch.int64)
 
 
 def approx_max_k(

@@ -47,8 +47,9 @@ def erf_inv(x: Any) -> Array:
 
 
 inverse_erf = Elementwise(
-    "erf_inv", erf_inv_tensor, (lambda x: math.sqrt(math.pi) / 2 * torch.exp(torch.square(inverse_erf(x))),)
-)
+    "erf_inv", erf_inv_tensor, (lambda x: math.sqrt(math.pi) / 2 * torch.exp(torch.square(inverse_erf(x))),),
+    is_long=True,
+)  # fmt: skip
 
 
 # Gamma functions
@@ -103,11 +104,18 @@ gamma_slope = Elementwise("random_gamma_grad", incomplete.random_gamma_grad, Non
 
 
 def _lower_gamma(a: Tensor, x: Tensor) -> Tensor:
-    return torch.where((a <= 0) | (x < 0), math.nan, torch.special.gammainc(a, x))
+    # torch's values at a = 0, a = inf and NaN differ from XLA's.
+    found = torch.where(torch.isinf(x), 1.0, torch.where((a == 0) & (x > 0), 1.0, torch.special.gammainc(a, x)))
+    return torch.where(_outside(a, x) | (torch.isinf(a) & torch.isfinite(x) & (x > 0)), math.nan, found)
 
 
 def _upper_gamma(a: Tensor, x: Tensor) -> Tensor:
-    return torch.where((a < 0) | (x < 0), math.nan, torch.special.gammaincc(a, x))
+    found = torch.where(torch.isinf(x) | (a == 0), 0.0, torch.special.gammaincc(a, x))
+    return torch.where(_outside(a, x) | (torch.isinf(a) & torch.isfinite(x) & (x > 0)), math.nan, found)
+
+
+def _outside(a: Tensor, x: Tensor) -> Tensor:
+    return (a < 0) | (x < 0) | ((a == 0) & (x == 0)) | torch.isnan(a) | torch.isnan(x)
 
 
 _IGAMMA = Elementwise("igamma", _widened(_lower_gamma), (_IGAMMA_GRAD_A, _gamma_density))
@@ -119,13 +127,13 @@ _IGAMMAC = Elementwise(
 
 
 def igamma(a: Any, x: Any) -> Array:
-    """Return the regularized lower incomplete gamma function; NaN for a <= 0 or x < 0."""
+    """Return the regularized lower incomplete gamma function; NaN for a < 0, x < 0 or a = x = 0."""
     (p, t), weak = operands("igamma", ops.FLOATING, a, x)
     return Array(_IGAMMA(p, t), weak)
 
 
 def igammac(a: Any, x: Any) -> Array:
-    """Return the regularized upper incomplete gamma function; NaN for a < 0 or x < 0."""
+    """Return the regularized upper incomplete gamma function; NaN for a < 0, x < 0 or a = x = 0."""
     (p, t), weak = operands("igammac", ops.FLOATING, a, x)
     return Array(_IGAMMAC(p, t), weak)
 

@@ -4,12 +4,13 @@ jax.numpy and lax share them. At kinks and ties derivatives follow JAX: |x| has 
 at its bounds, x**0.0 has no derivative at zero.
 """
 
+import functools
 import math
 
 import torch
 from torch import Tensor
 
-from .._core import functorch, graph, unsigned
+from .._core import functorch, graph, selection, unsigned
 from .elementwise_primitive import Elementwise
 
 
@@ -22,7 +23,7 @@ def absolute(x: Tensor) -> Tensor:
     """Return |x|; the derivative at zero is 1."""
     if not x.dtype.is_floating_point or is_plain_evaluation():
         return unsigned.abs(x)
-    return torch.where(x >= 0, x, -x) + 0.0  # no negative zero
+    return selection.where(x >= 0, x, -x) + 0.0  # no negative zero
 
 
 def sign(x: Tensor) -> Tensor:
@@ -32,7 +33,7 @@ def sign(x: Tensor) -> Tensor:
     if not x.dtype.is_floating_point:
         return unsigned.sign(x)
     # torch.sign makes zero of NaN.
-    return torch.where((x == 0) | (x != x), x.detach(), torch.sign(x))
+    return selection.where((x == 0) | (x != x), x.detach(), torch.sign(x))
 
 
 def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -60,10 +61,12 @@ def clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
 def _pow_slope(x: Tensor, y: Tensor) -> Tensor:
     if y.dtype.is_floating_point or y.dtype.is_complex:
         return y * torch.pow(x, y - 1)
-    return torch.where(y == 0, 0, y * torch.pow(x, torch.where(y == 0, 1, y - 1)))
+    return selection.where(y == 0, 0, y * torch.pow(x, selection.where(y == 0, 1, y - 1)))
 
 
-_POW = Elementwise("pow", torch.pow, (_pow_slope, lambda x, y: torch.log(torch.where(x == 0, 1, x)) * torch.pow(x, y)))
+_POW = Elementwise(
+    "pow", torch.pow, (_pow_slope, lambda x, y: torch.log(selection.where(x == 0, 1, x)) * torch.pow(x, y))
+)
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
@@ -71,27 +74,43 @@ def power(x: Tensor, y: Tensor) -> Tensor:
     return torch.pow(x, y) if is_plain_evaluation() else _POW(x, y)
 
 
+@functools.cache
+def _negative_power(exponent: int) -> Elementwise:
+    # The derivative of the reciprocal of a power would be NaN at zero.
+    return Elementwise(
+        f"integer_pow_{exponent}",
+        lambda x: torch.reciprocal(integer_power(x, -exponent)),
+        (lambda x: exponent * integer_power(x, exponent - 1),),
+    )
+
+
 def integer_power(x: Tensor, exponent: int) -> Tensor:
     """Return x**exponent for a Python integer exponent, not negative where x is an integer."""
     if exponent == 2:
         return unsigned.mul(x, x)
     if exponent < 0:
-        return torch.reciprocal(integer_power(x, -exponent))
+        return _negative_power(exponent)(x)
     return unsigned.via_bits(lambda t: torch.pow(t, exponent), x)
 
 
 def maximum(x: Tensor, y: Tensor) -> Tensor:
     """Return the greater operand, complex ones in lexicographic order."""
-    return torch.where(_complex_less(y, x), x, y) if x.dtype.is_complex else unsigned.maximum(x, y)
+    return _complex_choice(_complex_less(y, x), x, y) if x.dtype.is_complex else unsigned.maximum(x, y)
 
 
 def minimum(x: Tensor, y: Tensor) -> Tensor:
     """Return the lesser operand, complex ones in lexicographic order."""
-    return torch.where(_complex_less(x, y), x, y) if x.dtype.is_complex else unsigned.minimum(x, y)
+    return _complex_choice(_complex_less(x, y), x, y) if x.dtype.is_complex else unsigned.minimum(x, y)
+
+
+def _complex_choice(first: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    chosen = selection.where(first, x, y)
+    # Equal operands share the derivative.
+    return chosen if is_plain_evaluation() else selection.where(x == y, x / 2 + y / 2, chosen)
 
 
 def _complex_less(x: Tensor, y: Tensor) -> Tensor:
-    return torch.where(x.real == y.real, x.imag < y.imag, x.real < y.real)
+    return selection.where(x.real == y.real, x.imag < y.imag, x.real < y.real)
 
 
 def _cbrt(x: Tensor) -> Tensor:
@@ -102,7 +121,7 @@ def _cbrt(x: Tensor) -> Tensor:
     # One step of Newton's method: 1/3 is no binary fraction, which costs the last digits.
     refined = root - (root - size / (root * root)) / 3
     usable = (size > 0) & (size < math.inf) & (root > 0)
-    return torch.copysign(torch.where(usable, refined, root), x)
+    return torch.copysign(selection.where(usable, refined, root), x)
 
 
 _CBRT = Elementwise("cbrt", _cbrt, (lambda x: 1 / (3 * torch.square(_CBRT(x))),))
@@ -116,7 +135,7 @@ def cbrt(x: Tensor) -> Tensor:
 def round_away_from_zero(x: Tensor) -> Tensor:
     """Return x rounded to the nearest integer, halves away from zero."""
     whole = torch.trunc(x)
-    return torch.where(torch.abs(x - whole) >= 0.5, whole + torch.sign(x), whole)
+    return selection.where(torch.abs(x - whole) >= 0.5, whole + torch.sign(x), whole)
 
 
 def _nextafter(x: Tensor, y: Tensor) -> Tensor:
@@ -125,20 +144,23 @@ def _nextafter(x: Tensor, y: Tensor) -> Tensor:
     x, y = torch.broadcast_tensors(x, y)
     bits = x.contiguous().view(torch.int16)
     away = (x.abs() < y.abs()) & ((x < 0) == (y < 0)) | (x == 0)
-    step = torch.where(away, 1, -1).to(torch.int16)
+    step = selection.where(away, 1, -1).to(torch.int16)
     sign_bit = torch.iinfo(torch.int16).min
-    of_zero = torch.where(y < 0, sign_bit + 1, 1).to(torch.int16)
-    moved = torch.where(x == 0, of_zero, bits + step).view(x.dtype)
-    return torch.where((x != x) | (y != y), x + y, torch.where(x == y, y, moved))
+    of_zero = selection.where(y < 0, sign_bit + 1, 1).to(torch.int16)
+    moved = selection.where(x == 0, of_zero, bits + step).view(x.dtype)
+    return selection.where((x != x) | (y != y), x + y, selection.where(x == y, y, moved))
 
 
 nextafter = Elementwise("nextafter", _nextafter, None)
 
 
+_ATAN2 = Elementwise("atan2", torch.atan2, (lambda y, x: x / (x * x + y * y), lambda y, x: -y / (x * x + y * y)))
+
+
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     """Return the angle of (x, y); for complex operands, its analytic continuation."""
     if not y.dtype.is_complex:
-        return torch.atan2(y, x)
+        return torch.atan2(y, x) if is_plain_evaluation() else _ATAN2(y, x)
     return -1j * torch.log((x + 1j * y) / torch.sqrt(x * x + y * y))
 
 
@@ -182,7 +204,7 @@ def count_leading_zeros(x: Tensor) -> Tensor:
     bits = x.dtype.itemsize * 8
     if bits == 64:
         high, low = _halves(x)
-        length = torch.where(high != 0, 32 + _bit_length(high), _bit_length(low))
+        length = selection.where(high != 0, 32 + _bit_length(high), _bit_length(low))
     else:
         length = _bit_length(_low_bits(x, bits))
     return (bits - length).to(x.dtype)
@@ -210,7 +232,7 @@ def multiply_high(x: Tensor, y: Tensor) -> Tensor:
     high = x_high * y_high + upper(middle) + upper(other) + upper(low_sum)
     if x.dtype is torch.uint64:
         return high.view(torch.uint64)
-    return high - torch.where(x < 0, y, 0) - torch.where(y < 0, x, 0)
+    return high - selection.where(x < 0, y, 0) - selection.where(y < 0, x, 0)
 
 
 def reduced_precision(x: Tensor, exponent_bits: int, mantissa_bits: int) -> Tensor:
@@ -244,6 +266,6 @@ def _reduced_precision(x: Tensor, exponent_bits: int, mantissa_bits: int) -> Ten
         bias = (1 << (exponent_bits - 1)) - 1
         largest = 2.0 ** (bias + 1)
         size = rounded.abs()
-        rounded = torch.where(size >= largest, torch.copysign(torch.full_like(x, math.inf), x), rounded)
-        rounded = torch.where(size < 2.0 ** (1 - bias), torch.copysign(torch.zeros_like(x), x), rounded)
-    return torch.where(x != x, x, rounded)
+        rounded = selection.where(size >= largest, torch.copysign(torch.full_like(x, math.inf), x), rounded)
+        rounded = selection.where(size < 2.0 ** (1 - bias), torch.copysign(torch.zeros_like(x), x), rounded)
+    return selection.where(x != x, x, rounded)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import tree, unsigned
+from .._core import selection, tree
 from .._core.array import Array, tensor_of
 from .._core.promotion import convert
 from . import elementwise
@@ -97,7 +97,7 @@ def reduce_window(
         sides = ([Array(t) for t in total], [Array(t[spots]) for t in spread])
         found = computation(*map(spec.unflatten, sides))
         new = [tensor_of(ops.array_of(name, x)) for x in tree.flatten(found)[0]]
-        total = new if real is None else [unsigned.where(real[spots], n, t) for n, t in zip(new, total, strict=True)]
+        total = new if real is None else [selection.where(real[spots], n, t) for n, t in zip(new, total, strict=True)]
     return spec.unflatten([Array(t, weak) for t in total])
 
 

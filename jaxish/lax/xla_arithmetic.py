@@ -154,10 +154,10 @@ def _erf(x: Tensor) -> Tensor:
     return torch.where(x.abs() >= 3.832507, torch.sign(x), ratio)
 
 
-_log_rule = Elementwise("log", _log, (torch.reciprocal,))
-_log1p_rule = Elementwise("log1p", _log1p, (lambda x: 1 / (1 + x),))
-_exp_rule = Elementwise("exp", _exp, (lambda x: exp(x),))
-_erf_rule = Elementwise("erf", _erf, (lambda x: 2 / math.sqrt(math.pi) * exp(-x * x),))
+_log_rule = Elementwise("log", _log, (torch.reciprocal,), is_long=True)
+_log1p_rule = Elementwise("log1p", _log1p, (lambda x: 1 / (1 + x),), is_long=True)
+_exp_rule = Elementwise("exp", _exp, (lambda x: exp(x),), is_long=True)
+_erf_rule = Elementwise("erf", _erf, (lambda x: 2 / math.sqrt(math.pi) * exp(-x * x),), is_long=True)
 
 
 def log(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._core import selection
 from .._core.array import Array
 from .._core.promotion import promote_inexact, tensor
 from ..numpy.elementary import tanh as tanh
@@ -61,7 +62,7 @@ def _softplus(x: Tensor) -> Tensor:
 def sparse_plus(x: Any) -> Array:
     """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between (Nguyen et al., "Sparsing and Smoothing", 2023)."""
     found, weak = _floating("sparse_plus", x)
-    return Array(torch.where(found <= -1, 0, torch.where(found >= 1, found, (found + 1) ** 2 / 4)), weak)
+    return Array(selection.where(found <= -1, 0, selection.where(found >= 1, found, (found + 1) ** 2 / 4)), weak)
 
 
 def sparse_sigmoid(x: Any) -> Array:
@@ -105,7 +106,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
 
 def _elu(x: Tensor, alpha: Any) -> Tensor:
     positive = x > 0
-    return torch.where(positive, x, alpha * torch.expm1(torch.where(positive, 0, x)))
+    return selection.where(positive, x, alpha * torch.expm1(selection.where(positive, 0, x)))
 
 
 _SELU_ALPHA = 1.6732632423543772
@@ -145,13 +146,13 @@ def glu(x: Any, axis: int = -1) -> Array:
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     """Return x where x >= 0, negative_slope x elsewhere."""
     (found, slope), weak = promote_inexact("leaky_relu", x, negative_slope)
-    return Array(torch.where(found >= 0, found, slope * found), weak)
+    return Array(selection.where(found >= 0, found, slope * found), weak)
 
 
 def hard_tanh(x: Any) -> Array:
     """Return x clipped to [-1, 1]."""
     found, weak = _floating("hard_tanh", x)
-    return Array(torch.where(found > 1, 1, torch.where(found < -1, -1, found)), weak)
+    return Array(selection.where(found > 1, 1, selection.where(found < -1, -1, found)), weak)
 
 
 def hard_sigmoid(x: Any) -> Array:
@@ -179,5 +180,5 @@ def log1mexp(x: Any) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
     found, weak = _floating("log1mexp", x)
     return Array(
-        torch.where(found < math.log(2), torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak
+        selection.where(found < math.log(2), torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak
     )

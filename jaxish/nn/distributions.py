@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert, promote_inexact
 
@@ -27,11 +27,11 @@ def _mask(where: Any) -> Tensor | None:
 
 def _finite_max(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
     """Return the maximum along `dims`, kept, as a constant for derivatives; 0 where it is not finite."""
-    held = x.detach() if mask is None else torch.where(mask, x, -torch.inf).detach()
+    held = x.detach() if mask is None else selection.where(mask, x, -torch.inf).detach()
     if not held.numel():
         return torch.zeros([1 if i in dims else n for i, n in enumerate(held.shape)], dtype=x.dtype, device=x.device)
     top = held.amax(dims, keepdim=True) if dims else held
-    return torch.where(torch.isfinite(top), top, 0)
+    return selection.where(torch.isfinite(top), top, 0)
 
 
 def _sum(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
@@ -44,10 +44,10 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     dims, mask = _dims(axis, found.dim()), _mask(where)
     if len(dims) == 1 and mask is None:
         return Array(torch.softmax(found, dims[0]), weak)
-    top = found.detach() if mask is None else torch.where(mask, found, -torch.inf).detach()
+    top = found.detach() if mask is None else selection.where(mask, found, -torch.inf).detach()
     if dims and top.numel():
         top = top.amax(dims, keepdim=True)
-    raised = torch.exp(found - top) if mask is None else torch.where(mask, torch.exp(found - top), 0)
+    raised = torch.exp(found - top) if mask is None else selection.where(mask, torch.exp(found - top), 0)
     return Array(raised / _sum(raised, dims, True), weak)
 
 
@@ -58,9 +58,9 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     if len(dims) == 1 and mask is None:
         return Array(torch.log_softmax(found, dims[0]), weak)
     shifted = found - _finite_max(found, dims, mask)
-    raised = torch.exp(shifted) if mask is None else torch.where(mask, torch.exp(shifted), 0)
+    raised = torch.exp(shifted) if mask is None else selection.where(mask, torch.exp(shifted), 0)
     result = shifted - torch.log(_sum(raised, dims, True))
-    return Array(result if mask is None else torch.where(mask, result, -torch.inf), weak)
+    return Array(result if mask is None else selection.where(mask, result, -torch.inf), weak)
 
 
 def logsumexp(
@@ -75,7 +75,7 @@ def logsumexp(
         factor = None
     else:
         (found, factor), weak = promote_inexact("logsumexp", a, b)
-        found = torch.where(factor == 0, -torch.inf, found)
+        found = selection.where(factor == 0, -torch.inf, found)
     dims, mask = _dims(axis, found.dim()), _mask(where)
     real = found.real if found.is_complex() else found
     top = _finite_max(real, dims, mask)
@@ -83,13 +83,13 @@ def logsumexp(
     if factor is not None:
         raised = factor * raised
     if mask is not None:
-        raised = torch.where(mask, raised, 0)
+        raised = selection.where(mask, raised, 0)
     total = _sum(raised, dims, True)
     sign = torch.sgn(total)
     magnitude = torch.log(total.abs()) if return_sign or factor is not None else torch.log(total)
     result = magnitude + top
     if not return_sign and factor is not None and not found.is_complex():
-        result = torch.where(sign < 0, torch.nan, result)
+        result = selection.where(sign < 0, torch.nan, result)
     if not keepdims:
         result, sign = result.squeeze(dims), sign.squeeze(dims)
     return (Array(result, weak), Array(sign, weak)) if return_sign else Array(result, weak)
@@ -133,7 +133,7 @@ def _mean(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
     if mask is None:
         return x.mean(dims, keepdim=True)
     kept = mask.expand(x.shape)
-    return torch.where(kept, x, 0).sum(dims, keepdim=True) / kept.sum(dims, keepdim=True)
+    return selection.where(kept, x, 0).sum(dims, keepdim=True) / kept.sum(dims, keepdim=True)
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:

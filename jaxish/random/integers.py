@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, errors, unsigned
+from .._core import dtypes, errors, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axis, canonical_shape
 from .._core.promotion import convert
@@ -120,8 +120,8 @@ def _bounds_64(minval: Any, maxval: Any, target: torch.dtype) -> tuple[Tensor, T
     )
     empty = unsigned.le(high, low)
     one = torch.ones_like(span.view(torch.int64)).view(torch.uint64)
-    span = unsigned.where(empty, one, span)
-    span = unsigned.where(beyond & ~empty, unsigned.add(span, one), span)
+    span = selection.where(empty, one, span)
+    span = selection.where(beyond & ~empty, unsigned.add(span, one), span)
     half = unsigned.rem(unsigned.mul(one, torch.full_like(one.view(torch.int64), 2**32).view(torch.uint64)), span)
     return low, span, unsigned.rem(unsigned.mul(half, half), span)
 

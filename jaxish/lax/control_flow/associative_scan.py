@@ -39,7 +39,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     tensors = operands.tensors
     if reverse:
         tensors = [t.flip(d) for t, d in zip(tensors, axes, strict=True)]
-    results = _prefixes(combine, tensors, axes)
+    results = prefixes(combine, tensors, axes)
     if reverse:
         results = [t.flip(d) for t, d in zip(results, axes, strict=True)]
     return operands.spec.unflatten(arrays_from(results, kinds))
@@ -51,7 +51,8 @@ def _axis(axis: int, array: Array) -> int:
     return axis % array.ndim
 
 
-def _prefixes(combine: Callable[..., list[Tensor]], tensors: list[Tensor], axes: Sequence[int]) -> list[Tensor]:
+def prefixes(combine: Callable[..., list[Tensor]], tensors: list[Tensor], axes: Sequence[int]) -> list[Tensor]:
+    """Return the prefixes of tensors along one axis of each under `combine(left, right)`, from the front."""
     size = tensors[0].shape[axes[0]] if tensors else 0
     if size < 2:
         return tensors
@@ -59,7 +60,7 @@ def _prefixes(combine: Callable[..., list[Tensor]], tensors: list[Tensor], axes:
     def part(values: Sequence[Tensor], start: int, stop: int, step: int) -> list[Tensor]:
         return [t[(slice(None),) * d + (slice(start, stop, step),)] for t, d in zip(values, axes, strict=True)]
 
-    odd = _prefixes(combine, combine(part(tensors, 0, size - 1, 2), part(tensors, 1, size, 2)), axes)
+    odd = prefixes(combine, combine(part(tensors, 0, size - 1, 2), part(tensors, 1, size, 2)), axes)
     count = odd[0].shape[axes[0]]
     before = odd if size % 2 else part(odd, 0, count - 1, 1)
     even = combine(before, part(tensors, 2, size, 2)) if size > 2 else part(tensors, 0, 0, 1)

@@ -16,13 +16,13 @@ from .scan import leading_length, scan
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply `f` to each slice of the pytree `xs` along its leading axis, one after the other, and stack the results.
 
-    With `batch_size`, that many slices at once under vmap.
+    With `batch_size`, that many slices at once under vmap; None and 0 mean one at a time, without vmap.
     """
-    if batch_size is None:
+    if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     operands = Operands.of(xs, "map")
     total = leading_length(operands.arrays, None)
-    if not isinstance(batch_size, int) or batch_size <= 0:
+    if not isinstance(batch_size, int) or batch_size < 0:
         raise ValueError(f"map: batch_size must be a positive integer, got {batch_size}")
     whole = total // batch_size * batch_size
 

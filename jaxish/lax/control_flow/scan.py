@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._backends import executable, native_loop
-from ..._core import config, derived, graph, residuals, tree
+from ..._core import config, derived, errors, graph, residuals, tree
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
@@ -303,7 +303,7 @@ def scan(
     def trace(carry: Sequence[Array]) -> Program:
         _, spec = tree.flatten((init_operands.spec.unflatten(carry), x_operands.spec.unflatten(slices)))
         program = trace_body(f, [*carry, *slices], spec, "scan")
-        if program.out_spec.type is not tuple or len(program.out_spec.children()) != 2:
+        if len(program.out_spec.children()) != 2:
             raise TypeError(f"scan body output must be a pair, got {program.out_spec.unflatten(program.out_avals)}.")
         return program
 
@@ -327,6 +327,8 @@ def leading_length(arrays: Sequence[Array], length: Any) -> int:
     if length is not None:
         try:
             length = int(length)
+        except errors.ConcretizationTypeError:
+            raise
         except TypeError:
             raise TypeError("The `length` argument to `scan` expects a concrete `int` value.") from None
         if any(n != length for n in lengths):

@@ -1,6 +1,7 @@
 """Factorizations of matrices, on torch.linalg."""
 
 import enum
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,8 @@ from torch import Tensor
 
 from ..._core.array import Array, tensor_of
 from .. import operands as ops
-from .matrices import adjoint, all_weak, arrays, matrix, nan_for_nan, symmetrized
-from .reflections import pivoted_qr
+from .matrices import all_weak, arrays, matrix, symmetrized
+from .primitives import QR, Cholesky, Eig, Eigh, Schur, Svd
 
 
 class EigImplementation(enum.Enum):
@@ -39,9 +40,9 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+def _choice(name: str, value: Any, allowed: tuple[Any, ...], error: type[Exception] = NotImplementedError) -> None:
     if value is not None and value not in allowed:
-        raise NotImplementedError(f"{name}: torch has no choice of {value}; leave it out.")
+        raise error(f"{name}: there is no choice of {value} here; leave it out.")
 
 
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
@@ -53,9 +54,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     t = symmetrized("cholesky", t) if symmetrize_input else t
     if t.shape[-1] != t.shape[-2]:
         raise ValueError(f"The input to cholesky must be a square matrix. Got shape {tuple(t.shape)}.")
-    factor, info = torch.linalg.cholesky_ex(t)
-    failed = torch.tril(torch.full_like(factor, torch.nan))
-    return Array(torch.where((info == 0)[..., None, None], factor, failed), all_weak(x))
+    return Array(Cholesky()(t)[0], all_weak(x))
 
 
 def eigh(
@@ -72,14 +71,13 @@ def eigh(
     Without `symmetrize_input` only the triangle named by `lower` is read. Eigenvalues come sorted, whether
     `sort_eigenvalues` asks for it or not.
     """
-    _choice("eigh implementation", implementation, (EighImplementation.QR,))
     t = matrix("eigh", x, integers=symmetrize_input)
     t = symmetrized("eigh", t) if symmetrize_input else matrix("eigh", Array(t), square=True)
+    _choice("eigh implementation", implementation, (EighImplementation.QR,))
     if subset_by_index is not None and tuple(subset_by_index) != (0, t.shape[-1]):
         raise NotImplementedError("subset_by_index not supported on CPU and GPU; slice the result.")
-    values, vectors = nan_for_nan(lambda m: torch.linalg.eigh(m, "L" if lower else "U"), t)
-    weak = all_weak(x)
-    return Array(vectors, weak), Array(values, weak)
+    vectors, values = arrays(all_weak(x), *Eigh(bool(lower))(t))
+    return vectors, values
 
 
 def eig(
@@ -93,25 +91,19 @@ def eig(
 ) -> list[Array]:
     """Return eigenvalues, then left, then right eigenvectors (in columns, of norm 1) of square matrices.
 
-    Eigenvectors are differentiable where JAX asks for `enable_eigvec_derivs` and where it does not. Left eigenvectors
-    are computed from the right ones, so that they need these to be independent.
+    Eigenvectors have derivatives with `enable_eigvec_derivs` only, since these hold only for distinct eigenvalues.
     """
-    del enable_eigvec_derivs
-    _choice("eig implementation", implementation, (EigImplementation.LAPACK, EigImplementation.MAGMA))
-    _choice("use_magma", use_magma, (False,))
+    if use_magma is not None:
+        warnings.warn(
+            "use_magma is deprecated, please use implementation=EigImplementation.MAGMA instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK
     t = matrix("eig", x, square=True)
-    if not compute_left_eigenvectors and not compute_right_eigenvectors:
-        return arrays(all_weak(x), *nan_for_nan(lambda m: (torch.linalg.eigvals(m),), t))
-
-    def compute(m: Tensor) -> tuple[Tensor, ...]:
-        values, right = torch.linalg.eig(m)
-        found = [values]
-        if compute_left_eigenvectors:
-            left = adjoint(torch.linalg.inv_ex(right)[0])
-            found.append(left / torch.linalg.vector_norm(left, dim=-2, keepdim=True))
-        return (*found, right) if compute_right_eigenvectors else tuple(found)
-
-    return arrays(all_weak(x), *nan_for_nan(compute, t))
+    _choice("eig implementation", implementation, (EigImplementation.LAPACK,), ValueError)
+    left, right = bool(compute_left_eigenvectors), bool(compute_right_eigenvectors)
+    return arrays(all_weak(x), *Eig(left, right, bool(enable_eigvec_derivs))(t))
 
 
 def lu(x: Any) -> list[Array]:
@@ -147,13 +139,12 @@ def qr(
 ) -> tuple[Array, ...]:
     """Return unitary Q and upper triangular R with Q R = x; with `pivoting` also P (int32) with Q R = x[:, P].
 
-    Q is square with `full_matrices`, else it has as many columns as x has, or rows if these are fewer.
+    Q is square with `full_matrices`, else it has as many columns as x has, or rows if these are fewer. `use_magma`
+    chooses a library on GPUs in JAX and makes no difference here.
     """
-    _choice("use_magma", use_magma, (False,))
+    del use_magma
     t = matrix("qr", x)
-    if pivoting:
-        return tuple(arrays(all_weak(x), *pivoted_qr(t, full_matrices)))
-    return tuple(arrays(all_weak(x), *torch.linalg.qr(t, mode="complete" if full_matrices else "reduced")))
+    return tuple(arrays(all_weak(x), *QR(bool(pivoting), bool(full_matrices))(t)))
 
 
 def svd(
@@ -165,15 +156,14 @@ def svd(
     algorithm: SvdAlgorithm | None = None,
 ) -> Any:
     """Return U, descending singular values s and Vᴴ with U diag(s) Vᴴ = x, or with compute_uv=False s alone."""
-    _choice("svd algorithm", algorithm, (SvdAlgorithm.DEFAULT, SvdAlgorithm.QR, SvdAlgorithm.DIVIDE_AND_CONQUER))
     t = matrix("svd", x)
+    _choice("svd algorithm", algorithm, (SvdAlgorithm.DEFAULT, SvdAlgorithm.QR, SvdAlgorithm.DIVIDE_AND_CONQUER))
     if subset_by_index is not None and tuple(subset_by_index) != (0, min(t.shape[-2:])):
         if full_matrices:
             raise ValueError("full_matrices and subset_by_index cannot both be set")
         raise NotImplementedError("subset_by_index not implemented for CPU and GPU; slice the result.")
-    if not compute_uv:
-        return Array(nan_for_nan(lambda m: (torch.linalg.svdvals(m),), t)[0], all_weak(x))
-    return tuple(arrays(all_weak(x), *nan_for_nan(lambda m: torch.linalg.svd(m, full_matrices=full_matrices), t)))
+    results = arrays(all_weak(x), *Svd(bool(compute_uv), bool(full_matrices))(t))
+    return tuple(results) if compute_uv else results[0]
 
 
 def schur(
@@ -185,25 +175,9 @@ def schur(
 ) -> list[Array]:
     """Return T and unitary Q with Q T Qᴴ = x: T is triangular, for real x with 2 x 2 blocks for complex pairs.
 
-    The factorization is made from the eigenvectors, so that these must be independent; the blocks are not brought
-    into LAPACK's standard form.
+    It is computed on the host, in double precision. `select_callable` is not used, as in JAX, which cannot sort.
     """
-    if sort_eig_vals or select_callable is not None:
+    if sort_eig_vals:
         raise NotImplementedError("The sort feature of LAPACK's gees routine is not implemented.")
-    t = matrix("schur", x, square=True)
-    form, vectors = nan_for_nan(_schur, t)
+    form, vectors = Schur()(matrix("schur", x, square=True))
     return arrays(all_weak(x), *((form, vectors) if compute_schur_vectors else (form,)))
-
-
-def _schur(t: Tensor) -> tuple[Tensor, Tensor]:
-    values, basis = torch.linalg.eig(t)
-    if t.dtype.is_complex:
-        unitary = torch.linalg.qr(basis)[0]
-        return torch.triu(adjoint(unitary) @ t @ unitary), unitary
-    # A pair of complex eigenvectors spans the same plane as their real and imaginary part.
-    second = values.imag < 0
-    basis = torch.where(second.unsqueeze(-2), -basis.imag, basis.real)
-    unitary = torch.linalg.qr(basis)[0]
-    form = unitary.mT @ t @ unitary
-    block = torch.diag_embed(second[..., 1:].to(t.dtype), offset=-1)
-    return torch.where(block > 0, form, torch.triu(form)), unitary

@@ -15,11 +15,19 @@ from .. import operands as ops
 _LAPACK = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
-def matrix(name: str, x: Any, position: int = 0, square: bool = False, rank: int = 2, integers: bool = False) -> Tensor:
+def matrix(
+    name: str,
+    x: Any,
+    position: int = 0,
+    square: bool = False,
+    rank: int = 2,
+    integers: bool = False,
+    half: bool = False,
+) -> Tensor:
     """Return the tensor of a batch of matrices (or, with another rank, of vectors).
 
     `TypeError` for a lower rank or an integer dtype, `ValueError` where a square matrix is needed,
-    `NotImplementedError` for 16-bit floats, which LAPACK does not know.
+    `NotImplementedError` for 16-bit floats, which LAPACK does not know, but with `half`.
     """
     t = tensor_of(ops.array_of(name, x, position))
     if t.dtype in ops.INTEGER.dtypes and integers:
@@ -27,7 +35,7 @@ def matrix(name: str, x: Any, position: int = 0, square: bool = False, rank: int
     ops.check_accepted(name, t, position, ops.INEXACT)
     if t.dim() < rank:
         raise TypeError(f"Input {position} to {name} must have rank at least {rank}, but got shape={tuple(t.shape)}")
-    if t.dtype not in _LAPACK:
+    if t.dtype not in _LAPACK and not (half and t.dtype in (torch.float16, torch.bfloat16)):
         raise NotImplementedError(f"{name} does not support dtype {dtypes.TO_NUMPY[t.dtype]}; convert to float32.")
     if square and t.shape[-1] != t.shape[-2]:
         raise ValueError(f"The input to {name} must be a square matrix. Got shape {tuple(t.shape)}.")
@@ -50,7 +58,16 @@ def nan_for_nan(function: Callable[[Tensor], tuple[Tensor, ...]], t: Tensor) -> 
     """Return the results of `function`; NaN for matrices with elements that are not finite, which LAPACK refuses."""
     finite = torch.isfinite(t).all(-1).all(-1)
     results = function(torch.where(finite[..., None, None], t, 0))
-    return [torch.where(finite[(..., *(None,) * (r.dim() - finite.dim()))], r, torch.nan) for r in results]
+    return [torch.where(finite[(..., *(None,) * (r.dim() - finite.dim()))], r, _nan(r)) for r in results]
+
+
+def _nan(like: Tensor) -> complex:
+    return complex(torch.nan, torch.nan) if like.dtype.is_complex else torch.nan
+
+
+def widened(*tensors: Tensor) -> list[Tensor]:
+    """Return tensors, those of 16-bit floats as float32."""
+    return [t if t.dtype in _LAPACK else t.float() for t in tensors]
 
 
 def all_weak(*xs: Any) -> bool:

@@ -64,6 +64,8 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
 
 def _hessenberg(t: Tensor) -> tuple[Tensor, Tensor]:
     n = t.shape[-1]
+    if not n:
+        raise ValueError(f"The matrix must not be empty, got shape {tuple(t.shape)}.")
     taus, vectors = [], []
     for k in range(n - 1):
         v, tau, _ = _reflector(t[..., k + 1 :, k])
@@ -76,6 +78,16 @@ def _hessenberg(t: Tensor) -> tuple[Tensor, Tensor]:
         taus.append(tau)
         vectors.append(v)
     return _packed(t, vectors, 1), _stacked(taus, t)
+
+
+def hessenberg_form(t: Tensor) -> tuple[Tensor, Tensor]:
+    """Return upper Hessenberg H and unitary Q with Q H Qᴴ = t."""
+    packed, taus = _hessenberg(t)
+    q = torch.eye(t.shape[-1], dtype=t.dtype, device=t.device).expand(t.shape)
+    if t.shape[-1] > 1:
+        inner = torch.linalg.householder_product(packed[..., 1:, :-1].contiguous(), taus)
+        q = torch.cat([q[..., :1], torch.nn.functional.pad(inner, (0, 0, 1, 0))], -1)
+    return torch.triu(packed, -1), q
 
 
 def _stacked(taus: list[Tensor], like: Tensor) -> Tensor:
@@ -127,6 +139,8 @@ def pivoted_qr(t: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     rows, columns = t.shape[-2:]
     order = torch.arange(columns, device=t.device).expand(*t.shape[:-2], columns)
     q = torch.eye(rows, dtype=t.dtype, device=t.device).expand(*t.shape[:-2], rows, rows)
+    if not rows:
+        order = torch.zeros_like(order)  # as JAX has it
     for k in range(min(rows, columns)):
         longest = torch.linalg.vector_norm(t[..., k:, k:].detach(), dim=-2).argmax(-1, keepdim=True) + k
         places = torch.arange(columns, device=t.device)

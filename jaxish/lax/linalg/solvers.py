@@ -8,7 +8,8 @@ from torch import Tensor
 from ..._core.array import Array
 from ..._core.primitive import conjugate
 from ..operands import check_same_dtypes
-from .matrices import adjoint, all_weak, matrix
+from .matrices import adjoint, all_weak, matrix, widened
+from .tridiagonal_solver import TridiagonalSolve
 
 
 def triangular_solve(
@@ -26,10 +27,10 @@ def triangular_solve(
     Only the triangle of `a` named by `lower` is read, with `unit_diagonal` its diagonal is taken to be one. `b` may
     be a batch of vectors.
     """
-    t = matrix("triangular_solve", a, square=False)
+    t = matrix("triangular_solve", a, half=True)
     if t.shape[-1] != t.shape[-2]:
         raise ValueError(f"The first input to triangular_solve must be a square matrix. Got shape {tuple(t.shape)}.")
-    right = matrix("triangular_solve", b, 1, rank=1)
+    right = matrix("triangular_solve", b, 1, rank=1, half=True)
     check_same_dtypes("triangular_solve", t, right)
     vector = right.dim() == t.dim() - 1
     if vector:
@@ -42,52 +43,54 @@ def triangular_solve(
         raise ValueError(
             f"Incompatible shapes for arguments to triangular_solve: {tuple(t.shape)} and {tuple(right.shape)}."
         )
+    dtype = t.dtype
+    t, right = widened(t, right)
     if conjugate_a and t.dtype.is_complex:
         t = conjugate(t)
     if transpose_a:
         t, lower = t.mT, not lower
     x = torch.linalg.solve_triangular(
         t, right, upper=not lower, left=bool(left_side), unitriangular=bool(unit_diagonal)
-    )
+    ).to(dtype)
     return Array(x.squeeze(-1 if left_side else -2) if vector else x, all_weak(a, b))
 
 
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
     """Return x with a x = b for matrices a with lower diagonal dl, diagonal d and upper diagonal du, all of size n.
 
-    dl[0] and du[-1] are not read. The matrices are solved as dense ones, so that n is limited by the memory for n²
-    elements.
+    dl[0] and du[-1] are not read. NaN where a is singular; with `perturb_singular`, pivots that are tiny beside the
+    largest element are replaced by small numbers, so that the result is finite.
     """
-    if perturb_singular:
-        raise NotImplementedError("perturb_singular is not implemented; add a small number to d.")
     below, main, above = (matrix("tridiagonal_solve", x, i, rank=1) for i, x in enumerate((dl, d, du)))
     right = matrix("tridiagonal_solve", b, 3)
     if not below.shape == main.shape == above.shape or right.shape[:-1] != main.shape:
-        raise ValueError(
+        raise TypeError(
             "tridiagonal_solve: dl, d and du must have the shape of b without its last dimension, got "
             f"{tuple(below.shape)}, {tuple(main.shape)}, {tuple(above.shape)} and {tuple(right.shape)}."
         )
     check_same_dtypes("tridiagonal_solve", below, main, above, right)
-    dense = torch.diag_embed(main)
-    dense = dense + torch.diag_embed(below[..., 1:], offset=-1) + torch.diag_embed(above[..., :-1], offset=1)
-    return Array(torch.linalg.solve_ex(dense, right)[0], all_weak(dl, d, du, b))
+    return Array(TridiagonalSolve(bool(perturb_singular))(below, main, above, right)[0], all_weak(dl, d, du, b))
 
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     """Return upper triangular R' with R'ᵀ R' = Rᵀ R + w wᵀ, for upper triangular R."""
-    r, w = matrix("cholesky_update", r_matrix, square=True), matrix("cholesky_update", w_vector, 1, rank=1)
+    r = matrix("cholesky_update", r_matrix, square=True, half=True)
+    w = matrix("cholesky_update", w_vector, 1, rank=1, half=True)
     check_same_dtypes("cholesky_update", r, w)
+    dtype = r.dtype
+    r, w = widened(r, w)
     # The triangular factor of R stacked on w: squaring R would lose half of the digits.
-    factor = torch.linalg.qr(torch.cat([torch.triu(r), w.unsqueeze(-2)], -2), mode="r")[1]
+    factor = torch.linalg.qr(torch.cat([torch.triu(r), w.unsqueeze(-2)], -2))[1]
     signs = torch.where(torch.diagonal(factor, dim1=-2, dim2=-1) < 0, -1, 1).to(r.dtype)
-    return Array(signs.unsqueeze(-1) * factor, all_weak(r_matrix, w_vector))
+    return Array((signs.unsqueeze(-1) * factor).to(dtype), all_weak(r_matrix, w_vector))
 
 
 def symmetric_product(
     a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
 ) -> Array:
     """Return alpha a aᵀ + beta c, with `symmetrize_output` made symmetric from the lower triangle."""
-    a, c = matrix("symmetric_product", a_matrix), matrix("symmetric_product", c_matrix, 1, square=True)
+    a = matrix("symmetric_product", a_matrix, half=True)
+    c = matrix("symmetric_product", c_matrix, 1, square=True, half=True)
     check_same_dtypes("symmetric_product", a, c)
     out = alpha * (a @ a.mT) + beta * c
     return Array(torch.tril(out) + torch.tril(out, -1).mT if symmetrize_output else out, all_weak(a_matrix, c_matrix))

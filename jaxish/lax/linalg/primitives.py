@@ -1,0 +1,303 @@
+"""The factorizations as primitives: how each is computed, and its derivative.
+
+The derivatives are JAX's: nondegenerate perturbation theory, in the gauge that LAPACK's results have.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._core.graph import TensorType
+from .factorization import Factorization
+from .matrices import adjoint, nan_for_nan
+from .reflections import pivoted_qr
+
+_COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+
+
+def _type(like: Tensor, *tail: int, dtype: torch.dtype | None = None) -> TensorType:
+    return TensorType((*like.shape[:-2], *tail), dtype or like.dtype, like.device)
+
+
+def _real_dtype(t: Tensor) -> torch.dtype:
+    return t.dtype.to_real() if t.dtype.is_complex else t.dtype
+
+
+def _real(t: Tensor) -> Tensor:
+    return t.real if t.dtype.is_complex else t
+
+
+def _unit(t: Tensor) -> Tensor:
+    return torch.eye(t.shape[-1], dtype=t.dtype, device=t.device)
+
+
+def _diagonal(t: Tensor) -> Tensor:
+    return torch.diagonal(t, dim1=-2, dim2=-1)
+
+
+def _gaps(w: Tensor) -> Tensor:
+    """Return 1 / (w_j - w_i), zero where i = j."""
+    unit = torch.eye(w.shape[-1], dtype=w.dtype, device=w.device)
+    return 1 / (unit + w.unsqueeze(-2) - w.unsqueeze(-1)) - unit
+
+
+class Cholesky(Factorization):
+    """Lower L with L Lᴴ = a, of which the lower triangle is read; NaN where a is not positive definite."""
+
+    __name__ = "cholesky"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        factor, info = torch.linalg.cholesky_ex(inputs[0])
+        failed = torch.tril(torch.full_like(factor, torch.nan))
+        return [torch.where((info == 0)[..., None, None], factor, failed)]
+
+    def slope(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        (factor,), (da,) = results, tangents
+        solved = torch.linalg.solve_triangular(factor, da, upper=False)
+        inner = torch.tril(torch.linalg.solve_triangular(adjoint(factor), solved, upper=True, left=False))
+        return [factor @ (inner / (1 + _unit(inner)))]
+
+
+class Eigh(Factorization):
+    """Eigenvectors and ascending eigenvalues of a Hermitian matrix, of which one triangle is read."""
+
+    __name__ = "eigh"
+
+    def __init__(self, reads_lower: bool) -> None:
+        self.reads_lower = reads_lower
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        (a,) = inputs
+        return [TensorType.of(a), _type(a, a.shape[-1], dtype=_real_dtype(a))]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        read, triangle = (torch.tril(inputs[0]), "L") if self.reads_lower else (torch.triu(inputs[0]), "U")
+        values, vectors = nan_for_nan(lambda m: torch.linalg.eigh(m, triangle), read)
+        return [vectors, values]
+
+    def slope(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        (v, w), (da,) = results, tangents
+        inner = adjoint(v) @ da @ v
+        return [v @ (_gaps(w).to(v.dtype) * inner), _real(_diagonal(inner))]
+
+
+class Eig(Factorization):
+    """Eigenvalues, then left, then right eigenvectors as far as they are wanted."""
+
+    __name__ = "eig"
+
+    def __init__(self, left: bool, right: bool, vectors_differentiable: bool) -> None:
+        self.left, self.right, self.vectors_differentiable = left, right, vectors_differentiable
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        (a,) = inputs
+        n, dtype = a.shape[-1], _COMPLEX.get(a.dtype, a.dtype)
+        return [_type(a, n, dtype=dtype), *[_type(a, n, n, dtype=dtype)] * (self.left + self.right)]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return nan_for_nan(self._compute, inputs[0])
+
+    def _compute(self, a: Tensor) -> tuple[Tensor, ...]:
+        if not self.left and not self.right:
+            return (torch.linalg.eigvals(a),)
+        if not self.left:
+            return tuple(torch.linalg.eig(a))
+        found = _with_left_eigenvectors(a)
+        return found if self.right else found[:2]
+
+    def slope(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        (a,), (da,) = primals, tangents
+        if (self.left or self.right) and not self.vectors_differentiable:
+            raise NotImplementedError(
+                "Derivatives of eigenvectors of a matrix that is not symmetric hold only where the eigenvalues are "
+                "distinct and no eigenvector has two largest components. Pass enable_eigvec_derivs=True to "
+                "jax.lax.linalg.eig if that is so."
+            )
+        values = results[0]
+        right = results[-1] if self.right else Eig(False, True, True)(a)[1]
+        da = da.to(right.dtype)
+        dw, dright = _eigenvector_slope(values, right, da)
+        dleft = [_eigenvector_slope(values.conj(), results[1], adjoint(da))[1]] if self.left else []
+        return [dw, *dleft, dright] if self.right else [dw, *dleft]
+
+
+def _with_left_eigenvectors(a: Tensor) -> tuple[Tensor, ...]:
+    """Return eigenvalues, left and right eigenvectors, as LAPACK pairs and signs them; torch has the right ones only."""
+    import scipy.linalg
+
+    n, dtype = a.shape[-1], _COMPLEX.get(a.dtype, a.dtype)
+    values = torch.empty(a.shape[:-1], dtype=dtype)
+    left, right = torch.empty(a.shape, dtype=dtype), torch.empty(a.shape, dtype=dtype)
+    flat = [t.view(-1, *tail) for t, tail in ((values, (n,)), (left, (n, n)), (right, (n, n)))] if a.numel() else []
+    for i, matrix in enumerate(a.reshape(-1, n, n).cpu().numpy() if a.numel() else ()):
+        results: Any = scipy.linalg.eig(matrix, left=True, check_finite=False)
+        for target, found in zip(flat, results, strict=True):
+            target[i] = torch.from_numpy(found)
+    return tuple(t.to(a.device) for t in (values, left, right))
+
+
+def _eigenvector_slope(w: Tensor, v: Tensor, da: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the tangents of eigenvalues and of eigenvectors of norm 1 whose largest component is real."""
+    inner = torch.linalg.inv_ex(v)[0] @ da @ v
+    u = v @ (_gaps(w) * inner)
+    largest = v.abs().argmax(-2, keepdim=True)
+    turn = u.gather(-2, largest).imag / v.gather(-2, largest).real
+    shift = torch.complex(-(v.conj() * u).sum(-2, keepdim=True).real, -turn)
+    return _diagonal(inner), u + v * shift
+
+
+class QR(Factorization):
+    """Unitary Q and triangular R, with `pivoting` also the order of the columns."""
+
+    __name__ = "qr"
+
+    def __init__(self, pivoting: bool, full: bool) -> None:
+        self.pivoting, self.full = pivoting, full
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        (a,) = inputs
+        m, n = a.shape[-2:]
+        k = m if self.full else min(m, n)
+        order = [_type(a, n, dtype=torch.int32)] if self.pivoting else []
+        return [_type(a, m, k), _type(a, k, n), *order]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        if self.pivoting:
+            return list(pivoted_qr(inputs[0], self.full))
+        return list(torch.linalg.qr(inputs[0], mode="complete" if self.full else "reduced"))
+
+    def slope(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        (a,), (da,), q, r = primals, tangents, results[0], results[1]
+        order = [None] if self.pivoting else []
+        if self.pivoting:
+            columns = results[2].to(torch.int64).unsqueeze(-2).expand(a.shape)
+            a, da = a.gather(-1, columns), da.gather(-1, columns)
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        dq, dr = _thin_qr_slope(q[..., :k], r[..., :k, :k], da[..., :k])
+        if m < n:
+            rest = adjoint(dq) @ a[..., m:] + adjoint(q) @ da[..., m:]
+            return [dq, torch.cat([dr, rest], -1), *order]
+        if self.full and m > n:
+            dq = torch.cat([dq, _complement_slope(q, dq, n)], -1)
+            dr = torch.nn.functional.pad(dr, (0, 0, 0, m - n))
+        return [dq, dr, *order]
+
+
+def _thin_qr_slope(q: Tensor, r: Tensor, da: Tensor) -> tuple[Tensor, Tensor]:
+    # Source: Townsend, Differentiating the QR decomposition, 2018.
+    scaled = torch.linalg.solve_triangular(r, da, upper=True, left=False)
+    inner = adjoint(q) @ scaled
+    below = torch.tril(inner, -1)
+    skew = below - adjoint(below)
+    if q.dtype.is_complex:
+        diagonal = _diagonal(inner).imag
+        skew = skew + torch.diag_embed(torch.complex(torch.zeros_like(diagonal), diagonal))
+    return q @ (skew - inner) + scaled, (inner - skew) @ r
+
+
+def _complement_slope(q: Tensor, dq: Tensor, n: int) -> Tensor:
+    """Return the tangent of the columns of q from n on, for Householder's choice of them.
+
+    Source: equations 32 and 33 of arXiv 2409.13374.
+    """
+    top, bottom = q[..., :n, :n], q[..., n:, :n]
+    z = adjoint(torch.linalg.inv_ex(adjoint(top - _unit(top)))[0] @ adjoint(bottom))
+    turned = q[..., :n] + q[..., n:] @ z
+    return dq @ adjoint(z) - turned @ adjoint(dq[..., n:, :] - z @ dq[..., :n, :])
+
+
+class Svd(Factorization):
+    """U, descending singular values and Vᴴ, or the singular values alone."""
+
+    __name__ = "svd"
+
+    def __init__(self, vectors: bool, full: bool) -> None:
+        self.vectors, self.full = vectors, full
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        (a,) = inputs
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        values = _type(a, k, dtype=_real_dtype(a))
+        if not self.vectors:
+            return [values]
+        return [_type(a, m, m if self.full else k), values, _type(a, n if self.full else k, n)]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        if not self.vectors:
+            return nan_for_nan(lambda m: (torch.linalg.svdvals(m),), inputs[0])
+        return nan_for_nan(lambda m: torch.linalg.svd(m, full_matrices=self.full), inputs[0])
+
+    def slope(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        (a,), (da,) = primals, tangents
+        m, n = a.shape[-2:]
+        if self.vectors and self.full and m != n:
+            raise NotImplementedError(
+                "The derivative of svd with full matrices is not implemented: pass full_matrices=False."
+            )
+        u, s, vh = results if self.vectors else Svd(True, False)(a)
+        v = adjoint(vh)
+        inner = adjoint(u) @ da @ v
+        ds = _real(_diagonal(inner))
+        if not self.vectors:
+            return [ds]
+        row, column = s.unsqueeze(-2).to(a.dtype), s.unsqueeze(-1).to(a.dtype)
+        unit = _unit(s)
+        squares = (s.unsqueeze(-2) + s.unsqueeze(-1)) * (s.unsqueeze(-2) - s.unsqueeze(-1))
+        gaps = (1 / (squares + unit) - unit).to(a.dtype)
+        zero = (s == 0).to(s.dtype)
+        inverse = torch.diag_embed(1 / (s + zero) - zero).to(a.dtype)
+        left, right = row * inner, column * inner
+        du = u @ (gaps * (left + adjoint(left)) + (inner - adjoint(inner)) * inverse / 2)
+        dv = v @ (gaps * (right + adjoint(right)))
+        if m > n:
+            outside = da @ v
+            du = du + (outside - u @ (adjoint(u) @ outside)) / row
+        if n > m:
+            outside = adjoint(da) @ u
+            dv = dv + (outside - v @ (vh @ outside)) / row
+        return [du, ds, adjoint(dv)]
+
+
+class Schur(Factorization):
+    """T and unitary Q with Q T Qᴴ = a, T triangular up to 2 x 2 blocks of real matrices. It has no derivative."""
+
+    __name__ = "schur"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])] * 2
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return list(_schur(inputs[0]))
+
+
+def _schur(a: Tensor) -> tuple[Tensor, Tensor]:
+    import scipy.linalg  # torch and NumPy have no Schur factorization
+
+    count, matrices = a.shape[:-2].numel(), a.reshape(-1, *a.shape[-2:]) if a.numel() else a.new_empty(0, 0, 0)
+    found = torch.full((2, count, *a.shape[-2:]), torch.nan, dtype=a.dtype)
+    for i, matrix in enumerate(matrices.cpu().numpy()):
+        try:
+            taken: Any = scipy.linalg.schur(matrix, "complex" if a.dtype.is_complex else "real", check_finite=False)
+        except np.linalg.LinAlgError:  # it did not converge: NaN
+            continue
+        found[:, i] = torch.from_numpy(np.stack(taken))
+    form, vectors = found.to(a.device).reshape(2, *a.shape).unbind(0)
+    return form, vectors
