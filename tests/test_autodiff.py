@@ -152,3 +152,35 @@ def test_a_checkpoint_keeps_named_values():
         save = remat._saver(jaxish.checkpoint_policies.save_only_these_names(*names))
         forward, _ = residuals.split(body, [True], save)
         assert len(forward.out_types) - len(body.out_types) == saved
+
+
+def _with_custom_rule(jax):
+    @jax.custom_jvp
+    def f(x):
+        return jax.numpy.sin(x)
+
+    f.defjvp(lambda primals, tangents: (f(primals[0]), jax.numpy.cos(primals[0]) * tangents[0]))
+    return f
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda j: j.numpy.cbrt,
+        lambda j: lambda x: x**1.5,
+        lambda j: j.lax.erf_inv,
+        lambda j: j.jit(lambda x: j.numpy.sin(x) * x),
+        lambda j: lambda x: j.lax.fori_loop(0, 3, lambda i, c: j.numpy.sin(c) * x, x),
+        lambda j: lambda x: j.lax.cond(x > 0, j.numpy.sin, j.numpy.cos, x),
+        _with_custom_rule,
+    ],
+)
+def test_forward_mode_over_forward_mode(make):
+    def twice(j, f):
+        return lambda x: j.jvp(lambda y: j.jvp(f, (y,), (1.0,))[1], (x,), (1.0,))[1]
+
+    agree(
+        lambda j: [twice(j, make(j))(0.7), j.jit(twice(j, make(j)))(0.7), j.jvp(twice(j, make(j)), (0.7,), (1.0,))],
+        weak=False,
+    )
+    agree(lambda j: j.vmap(twice(j, make(j)))(np.array([0.3, 0.7], np.float32)), weak=False)

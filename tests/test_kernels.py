@@ -53,7 +53,9 @@ MASKS = {
     "logic": lambda j, m, x: (m & (x > 0)) | ~m,
     "selection": lambda j, m, x: j.numpy.where(m, x, -x),
     "a view of a mask": lambda j, m, x: (m ^ (x > 0)).T.reshape(32, 128),
-    "tests of numbers": lambda j, m, x: [t(j.numpy.where(m, x, x / 0)) for t in (j.numpy.isnan, j.numpy.isinf, j.numpy.isfinite)],
+    "tests of numbers": lambda j, m, x: [
+        t(j.numpy.where(m, x, x / 0)) for t in (j.numpy.isnan, j.numpy.isinf, j.numpy.isfinite)
+    ],
     "counting": lambda j, m, x: (m.sum(0), m.any(1), m & True),
     "indexing": lambda j, m, x: (x.at[m].set(0.0), m, ~m),
     "conversion": lambda j, m, x: (m.astype(np.float32) * x, m * x, m.astype(np.int8)),

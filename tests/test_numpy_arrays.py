@@ -570,3 +570,63 @@ def test_functions_of_functions():
         lambda jax, jnp, x: jnp.frompyfunc(lambda a, b: a * b, 2, 1, identity=1).reduce(x, 1),
         lambda jax, jnp, x: jnp.frompyfunc(lambda a, b: a + b, 2, 1, identity=0).accumulate(x[0, 0]),
     )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "int8", "uint16", "complex64", "bool"])
+def test_where_of_a_large_array(dtype):
+    rng = np.random.RandomState(0)
+    mask, x, y = rng.rand(200, 100) < 0.5, rng.randint(0, 2, (200, 100)), rng.randint(0, 2, (200, 100))
+
+    def program(j):
+        a, b = (j.numpy.asarray(v).astype(dtype) for v in (x, y))
+        w = j.numpy.where
+        return (
+            w(mask, a, b),
+            w(mask, a, 1),
+            w(mask, 0, b),
+            w(mask, a[0], b),
+            w(mask, a, b[:, :1]),
+            w(mask[0], a, b),
+            w(mask, 1, 0),
+        )
+
+    agree(program)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float32", "complex64"])
+def test_python_values_that_a_dtype_cannot_hold(dtype):
+    values = [1j, np.nan, np.inf, 300.0, -1.5, 1e10, 300, True]
+    for value in (float(v) if isinstance(v, float) else v for v in values):
+        check(
+            lambda jax, jnp, x, v=value: jnp.array(v, dtype=dtype),
+            lambda jax, jnp, x, v=value: jnp.array([v], dtype=dtype),
+            lambda jax, jnp, x, v=value: jnp.full((2,), v, dtype=dtype),
+            lambda jax, jnp, x, v=value: jnp.full_like(jnp.zeros(2, dtype), v),
+            lambda jax, jnp, x, v=value: jnp.full((2,), np.float32(1)),
+        )
+
+
+def test_arguments_of_unusual_kinds():
+    check(
+        lambda jax, jnp, x: jnp.reshape(x, jnp.array([4, 6])),
+        lambda jax, jnp, x: jnp.reshape(x, 24, copy=False),
+        lambda jax, jnp, x: jnp.roll(x, (1, 2)),
+        lambda jax, jnp, x: jnp.roll(x, x),
+        lambda jax, jnp, x: jnp.repeat(x, [1, 2], 0),
+        lambda jax, jnp, x: jnp.repeat(x, -1),
+        lambda jax, jnp, x: jnp.nonzero(x, size=-1),
+        lambda jax, jnp, x: jnp.where(x > 1, x),
+        lambda jax, jnp, x: jnp.select([x], [x], 7),
+        lambda jax, jnp, x: jnp.choose(x > 1, [x, x]),
+        lambda jax, jnp, x: x.__array_module__((type(x),)) is jnp,
+        lambda jax, jnp, x: x.__array_module__((int,)) is NotImplemented,
+        lambda jax, jnp, x: x.__cuda_array_interface__,
+        lambda jax, jnp, x: x.device_buffer,
+        lambda jax, jnp, x: x.device_buffers,
+    )
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searching_among_nans(side):
+    edges = np.array([-np.inf, -1, 0, 1, np.inf, np.nan, np.nan], np.float32)
+    check(lambda jax, jnp, x: jnp.searchsorted(edges, edges, side=side))

@@ -410,3 +410,57 @@ def test_sixty_four_bits():
             return [x, x / 2, x // 2, jnp.sin(x), jnp.float64(0.1) + 1, jnp.array([2**63], "uint64") // 3, jnp.mean(x)]
 
     agree(program)
+
+
+@pytest.mark.parametrize(
+    "name", ["log2", "log10", "log", "spacing", "frexp", "logical_not", "iscomplex", "isfinite", "angle"]
+)
+def test_weak_types_of_functions_of_python_scalars(name):
+    for value in (True, 3, 2.5):
+        agree(lambda jax, v=value: getattr(jax.numpy, name)(v))
+
+
+def test_derivatives_of_parts_of_numbers():
+    agree(lambda jax: jax.grad(lambda x: jax.numpy.frexp(x)[0])(3.0))
+    agree(lambda jax: jax.jvp(lambda x: jax.numpy.ldexp(x, 3), (3.0,), (1.0,)), weak=False)
+    agree(lambda jax: jax.numpy.angle(jax.numpy.float16(-1)))
+
+
+def test_sinc_has_all_its_derivatives_at_zero():
+    x = np.array([0.0, 0.2, 1.0])
+
+    def program(jax):
+        def first(v):
+            return jax.grad(lambda w: jax.numpy.sinc(w).sum())(v)
+
+        return first(x), jax.grad(lambda v: first(v).sum())(x), jax.jit(jax.numpy.sinc)(x)
+
+    agree(program, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scalar", [0, 0.5, -1, 2**30, 1.0, 200, True])
+def test_python_scalars_beside_arrays(scalar):
+    for dtype in ("float32", "int32", "int8", "bfloat16", "bool", "float64"):
+        for name in ("maximum", "minimum", "add", "power", "less"):
+            if name == "power" and abs(scalar) > 3:
+                continue  # which infinity it is, or how it wraps around, has tests of its own
+            for weak in (False, True):
+
+                def program(jax, d=dtype, n=name, w=weak):
+                    x = jax.numpy.asarray([0, 1, 2], dtype=d) if not w else 2.5 * jax.numpy.ones(3) // 1.0
+                    return getattr(jax.numpy, n)(x, scalar), jax.numpy.where(x > 1, x, scalar)
+
+                agree(program)
+
+
+def test_derivatives_beside_python_scalars():
+    def program(jax):
+        x = jax.numpy.array([-1.0, 0.0, 2.0])
+        return [
+            jax.grad(lambda v: jax.numpy.maximum(v, 0).sum())(x),
+            jax.grad(lambda v: jax.numpy.minimum(0.0, v).sum())(x),
+            jax.grad(lambda v: jax.numpy.where(v > 0, v, 0).sum())(x),
+            jax.jit(lambda v: jax.numpy.maximum(v, 0))(x),
+        ]
+
+    agree(program)

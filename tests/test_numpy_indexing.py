@@ -254,3 +254,39 @@ def test_selection_functions():
         ]
 
     agree(program)
+
+
+OUT_OF_BOUNDS = {
+    "brackets": lambda jnp, x, i: x[i],
+    "several": lambda jnp, x, i: x.reshape(1, 3)[:, i],
+    "scalar": lambda jnp, x, i: x[i[1]],
+    "clip": lambda jnp, x, i: x.at[i].get(mode="clip"),
+    "fill": lambda jnp, x, i: x.at[i].get(mode="fill", fill_value=2.0),
+    "promise": lambda jnp, x, i: x.at[i].get(mode="promise_in_bounds"),
+    "take": lambda jnp, x, i: jnp.take(x, i),
+    "take, clip": lambda jnp, x, i: jnp.take(x, i, mode="clip"),
+    "take, wrap": lambda jnp, x, i: jnp.take(x, i, mode="wrap"),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_BOUNDS)
+def test_derivatives_of_reads_out_of_bounds(name):
+    i = np.array([0, 5, -7, 2, -1])
+
+    def program(jax):
+        def read(x):
+            return OUT_OF_BOUNDS[name](jax.numpy, x, jax.numpy.asarray(i))
+
+        x = jax.numpy.array([1.0, 2.0, 3.0])
+        out, pull = jax.vjp(read, x)
+        weights = jax.numpy.arange(1.0, 1 + out.size).reshape(out.shape)
+
+        def back(v):
+            return jax.grad(lambda w: (weights * read(w) ** 2).sum())(v)
+
+        return [
+            pull(weights), jax.jvp(read, (x,), (x,)), back(x), jax.jit(back)(x),
+            jax.vmap(back)(jax.numpy.stack([x, -x])), jax.jvp(back, (x,), (x,)),
+        ]  # fmt: skip
+
+    agree(program)

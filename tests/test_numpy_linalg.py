@@ -324,3 +324,70 @@ def test_frequencies_and_shifts():
         lambda jax, jnp: jnp.fft.fft(np.arange(4)),
         lambda jax, jnp: jnp.fft.fft(A, axis=(0, 1)),
     )
+
+
+DERIVED = {
+    "solve": lambda jnp, a: jnp.linalg.solve(a, a[0] ** 2).sum(),
+    "solve of several": lambda jnp, a: jnp.sin(jnp.linalg.solve(a, a[:, :2])).sum(),
+    "inv": lambda jnp, a: jnp.sin(jnp.linalg.inv(a)).sum(),
+    "det": lambda jnp, a: jnp.linalg.det(a),
+    "slogdet": lambda jnp, a: jnp.linalg.slogdet(a)[1],
+    "pinv": lambda jnp, a: jnp.sin(jnp.linalg.pinv(a[:3])).sum(),
+    "pinv, hermitian": lambda jnp, a: jnp.sin(jnp.linalg.pinv(a + a.T, hermitian=True)).sum(),
+    "complex solve": lambda jnp, a: jnp.abs(jnp.linalg.solve(a + 1j * a.T, a[0])).sum(),
+    "complex slogdet": lambda jnp, a: jnp.real(jnp.linalg.slogdet(a + 1j * a.T)[0] * (1 + 2j)),
+    "complex det": lambda jnp, a: jnp.abs(jnp.linalg.det(a + 1j * a.T)),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_second_derivatives_in_every_mixture_of_modes(name):
+    a = np.random.RandomState(0).randn(4, 4) + 3 * np.eye(4)
+
+    def program(jax):
+        with jax.enable_x64(True):
+            x = jax.numpy.asarray(a)
+
+            def f(v):
+                return DERIVED[name](jax.numpy, v)
+
+            return [
+                jax.grad(f)(x),
+                jax.jacfwd(jax.grad(f))(x),
+                jax.jacfwd(jax.jacfwd(f))(x),
+                jax.jacrev(jax.grad(f))(x),
+                jax.jacrev(jax.jacfwd(f))(x),
+                jax.vmap(jax.hessian(f))(jax.numpy.stack([x, x.T])),
+                jax.jit(jax.hessian(f))(x),
+            ]
+
+    agree(program, rtol=1e-7, atol=1e-8)
+
+
+def test_solutions_for_many_right_sides_and_many_matrices():
+    a = np.random.RandomState(0).randn(2, 4, 4) + 3 * np.eye(4)
+    b = np.random.RandomState(1).randn(3, 4)
+
+    def program(jax):
+        solve = jax.numpy.linalg.solve
+        with jax.enable_x64(True):
+            return [
+                jax.vmap(lambda m: jax.vmap(lambda v: solve(m, v))(b))(a),
+                jax.vmap(lambda m: jax.vmap(jax.grad(lambda v: solve(m, v).sum()))(b))(a),
+                jax.vmap(lambda m, v: jax.jacfwd(solve)(m, v), (0, None))(a, b[0]),
+                jax.jit(jax.vmap(jax.grad(lambda m: solve(m, b[0]).sum())))(a),
+            ]
+
+    agree(program, rtol=1e-9, atol=1e-10)
+
+
+def test_determinants_of_singular_matrices_have_gradients():
+    a = np.random.RandomState(0).randn(4, 4)
+    a[3] = a[0]
+
+    def program(jax):
+        with jax.enable_x64(True):
+            det = jax.numpy.linalg.det
+            return jax.grad(det)(a), jax.jit(jax.grad(det))(a), jax.vmap(jax.grad(det))(np.stack([a, a.T]))
+
+    agree(program, rtol=1e-7, atol=1e-9)

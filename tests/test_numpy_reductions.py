@@ -1,5 +1,7 @@
 """Reductions, running sums, sorting and quantiles against JAX."""
 
+import warnings
+
 import numpy as np
 import pytest
 from oracle import agree
@@ -247,3 +249,48 @@ def test_histograms_and_statistics():
         ]
 
     agree(program, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "mean", "var", "std", "max", "all", "any", "nansum", "ptp", "count_nonzero"]
+)
+def test_keepdims_takes_any_truth_value(name):
+    for keepdims in (1, 0, None):
+        for axis in (None, 1):
+            agree(
+                lambda jax, k=keepdims, a=axis: getattr(jax.numpy, name)(
+                    np.arange(6.0).reshape(2, 3), axis=a, keepdims=k
+                )
+            )
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int8", "float16"])
+def test_dtypes_of_moments(dtype):
+    for name in ("mean", "std", "var"):
+        if (name, dtype) in (("var", "int32"), ("var", "int8")):
+            continue  # JAX answers in a floating dtype
+        agree(lambda jax, n=name: getattr(jax.numpy, n)(np.arange(6.0), dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda jnp, x: jnp.sum(x, dtype="float32"),
+        lambda jnp, x: jnp.mean(x, dtype="float32"),
+        lambda jnp, x: jnp.cumsum(x, dtype="int32"),
+        lambda jnp, x: jnp.asarray(x, "float32"),
+        lambda jnp, x: jnp.float32(x),
+        lambda jnp, x: jnp.concatenate([x, x], dtype="float32"),
+        lambda jnp, x: jnp.full((2,), x[0], "float32"),
+        lambda jnp, x: x.astype("float32"),
+    ],
+)
+def test_dropping_imaginary_parts_warns(cast):
+    def categories(jax):
+        x = jax.numpy.array([1 + 2j, 3])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = cast(jax.numpy, x)
+        return found, len(caught), caught[0].category is np.exceptions.ComplexWarning
+
+    agree(categories)

@@ -5,6 +5,10 @@ the library names `torch._C._functorch`. Tried on torch 2.9, 2.11 and 2.13.
 """
 
 from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
+from torch._functorch.pyfunctorch import (  # noqa: F401
+    retrieve_current_functorch_interpreter as current_interpreter,
+)
+from torch.autograd.forward_ad import _set_fwd_grad_enabled as forward_mode_enabled  # noqa: F401  # pyright: ignore
 
 TransformType = _functorch.TransformType
 
@@ -23,3 +27,5 @@ is_functorch_wrapped_tensor = _functorch.is_functorch_wrapped_tensor
 is_gradtrackingtensor = _functorch.is_gradtrackingtensor
 maybe_get_level = _functorch.maybe_get_level
 unwrap_if_dead = _functorch.unwrap_if_dead
+unwrap_for_grad = _functorch._unwrap_for_grad
+wrap_for_grad = _functorch._wrap_for_grad

@@ -157,12 +157,19 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-        primals = ctx.saved_tensors[: ctx.count]
-        # torch's own formulas may have made a tangent float64: see `derived.typed_tangents`.
-        typed = [
-            t if t is None or t.dtype is p.dtype else t.to(p.dtype) for t, p in zip(tangents[1:], primals, strict=True)
-        ]
-        return tuple(ctx.primitive.jvp(primals, typed))
+        # torch calls this with forward mode off at every level, and the tangents of levels further out would be lost:
+        # the rule runs one level out, on what the tensors of this level wrap, with forward mode on.
+        interpreter = functorch.current_interpreter()
+        level = interpreter.level()
+        primals = [functorch.unwrap_for_grad(t, level) for t in ctx.saved_tensors[: ctx.count]]
+        given = [None if t is None else functorch.unwrap_for_grad(t, level) for t in tangents[1:]]
+        with functorch.forward_mode_enabled(True), interpreter.lower():
+            # torch's own formulas may have made a tangent float64: see `derived.typed_tangents`.
+            typed = [
+                t if t is None or t.dtype is p.dtype else t.to(p.dtype) for t, p in zip(given, primals, strict=True)
+            ]
+            found = ctx.primitive.jvp(primals, typed)
+        return tuple(None if t is None else functorch.wrap_for_grad(t, level) for t in found)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], primitive: Primitive, *inputs: Tensor) -> Any:

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes
-from .._core.array import Array, default_torch_device, to_numpy
+from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
+from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
+from ..lax.elementwise import warn_complex_to_real
 
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
 DTypeLike = Any
@@ -47,6 +49,80 @@ def dtype_or(dtype: DTypeLike, function: str, default: Any) -> torch.dtype:
     if dtype is None:
         return dtypes.to_torch(dtypes.canonicalize_dtype(default))
     return dtypes.to_torch(dtypes.requested_dtype(dtype, function))
+
+
+def with_number(x: Any, y: Any) -> tuple[Tensor, Tensor] | None:
+    """Return tensors for a strongly typed array and a Python number that takes its dtype, None for other arguments.
+
+    A short way past promotion for the commonest mixture of types.
+    """
+    if type(x) is Array:
+        number = _like(y, x)
+        return None if number is None else (tensor_of(x), number)
+    if type(y) is Array:
+        number = _like(x, y)
+        return None if number is None else (number, tensor_of(y))
+    return None
+
+
+def _like(number: Any, array: Array) -> Tensor | None:
+    kind, dtype = type(number), array._tensor.dtype
+    if array._weak:
+        return None
+    if kind is int and -0x80000000 <= number < 0x80000000:
+        return scalar_tensor(number, dtype) if dtype in _HOLD_INT32 else None
+    return scalar_tensor(number, dtype) if kind is float and dtype in _FLOATS else None
+
+
+_FLOATS = frozenset({torch.float32, torch.float64})
+_HOLD_INT32 = _FLOATS | {torch.int32, torch.int64}
+
+
+def pair(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
+    """Return two operands as tensors of their common dtype and whether it is weak, their shapes checked."""
+    fast = with_number(x1, x2)
+    if fast is not None:
+        return *fast, False
+    (a, b), weak = promote(function, x1, x2)
+    if a.dim() != b.dim():
+        check_rank_promotion(function, a, b)
+    check_shapes(function, a, b)
+    return a, b, weak
+
+
+def pair_inexact(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
+    """Return two operands as tensors of a common floating or complex dtype and whether it is weak."""
+    (a, b), weak = promote_inexact(function, x1, x2)
+    if a.dim() != b.dim():
+        check_rank_promotion(function, a, b)
+    check_shapes(function, a, b)
+    return a, b, weak
+
+
+def check_shapes(function: str, a: Tensor, b: Tensor) -> None:
+    """Raise as JAX does for shapes that do not broadcast: `TypeError` for equal ranks, else `ValueError`."""
+    if a.shape == b.shape or not a.dim() or not b.dim():
+        return
+    for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False):
+        if m != n and m != 1 and n != 1:
+            error = TypeError if a.dim() == b.dim() else ValueError
+            raise error(f"{function} got incompatible shapes for broadcasting: {tuple(a.shape)}, {tuple(b.shape)}.")
+
+
+def without_strong_arrays(*args: Any) -> bool:
+    """Tell whether all of `args` are Python numbers or weakly typed arrays.
+
+    Functions that JAX makes of several operations lose the weak type of a boolean array beside a number.
+    """
+    return all(getattr(x, "weak_type", True) and not isinstance(x, np.ndarray | np.generic) for x in args)
+
+
+def converted(t: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return `t` converted to a dtype that the user asked for, with a warning where imaginary parts are dropped."""
+    if t.is_complex() and not dtype.is_complex:
+        warn_complex_to_real()
+        t = t if dtype is torch.bool else t.real
+    return convert(t, dtype)
 
 
 def int_dtype() -> torch.dtype:

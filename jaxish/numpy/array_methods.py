@@ -6,13 +6,13 @@ half precision it is made an array first, since torch would compute with more di
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from .._core import config, functorch, graph
+from .._core import config, errors, functorch, graph
 from .._core.array import Array
 from . import (
     array_api,
@@ -315,6 +315,30 @@ def _clone(self: Array) -> Array:
     return creation.copy(self)
 
 
+def _array_module(self: Array, types: Sequence[type]) -> Any:
+    """Return jax.numpy where all of `types` are arrays of this library (NumPy's NEP 37)."""
+    if any(not issubclass(t, Array) for t in types):
+        return NotImplemented
+    from .. import numpy
+
+    return numpy
+
+
+def _cuda_array_interface(self: Array) -> dict[str, Any]:
+    tensor = self._concrete(errors.ConcretizationTypeError)
+    if not tensor.is_cuda:
+        raise AttributeError("__cuda_array_interface__ is only defined for GPU buffers.")
+    return tensor.__cuda_array_interface__  # pyright: ignore[reportReturnType]
+
+
+def _device_buffer(self: Array) -> Any:
+    raise AttributeError("arr.device_buffer has been removed. Use arr.addressable_data(0).")
+
+
+def _device_buffers(self: Array) -> Any:
+    raise AttributeError("arr.device_buffers has been removed. Use [s.data for s in arr.addressable_shards].")
+
+
 _METHODS: dict[str, Callable[..., Any]] = {
     "all": reductions.all, "any": reductions.any, "max": reductions.max, "mean": reductions.mean,
     "min": reductions.min, "prod": reductions.prod, "ptp": reductions.ptp, "std": reductions.std,
@@ -327,6 +351,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "round": rounding.round, "squeeze": manipulation.squeeze, "swapaxes": manipulation.swapaxes,
     "take": selection.take, "trace": manipulation.trace,
     "transpose": _transpose, "view": _view, "__array_namespace__": array_api.array_namespace,
+    "__array_module__": _array_module,
 }  # fmt: skip
 
 
@@ -335,6 +360,8 @@ for _name, _function in _METHODS.items():
 
 for _name, _get in {
     "T": manipulation.transpose, "mT": manipulation.matrix_transpose, "real": parts.real, "imag": parts.imag,
-    "flat": _flat, "at": _IndexUpdateHelper,
+    "flat": _flat, "at": _IndexUpdateHelper, "__cuda_array_interface__": _cuda_array_interface,
+    "__numpy_dtype__": operator.attrgetter("dtype"), "device_buffer": _device_buffer,
+    "device_buffers": _device_buffers,
 }.items():  # fmt: skip
     setattr(Array, _name, property(_get))

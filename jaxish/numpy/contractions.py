@@ -85,6 +85,8 @@ def dot(
         if x.shape[-1] != inner:
             raise TypeError(f"dot: contracted dimensions must have equal sizes; {_shapes_text(x, y)}.")
         return Array(convert(product(x, y), result), weak)
+    if x.shape[-1] != y.shape[-2]:
+        raise TypeError(f"dot: contracted dimensions must have equal sizes; {_shapes_text(x, y)}.")
     return Array(convert(contract(x, y, [x.dim() - 1], [y.dim() - 2]), result), weak)
 
 

@@ -1,6 +1,7 @@
 """Arrays from Python values, and arrays of one value. Ranges and grids stand in ranges.py."""
 
 import types
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from .._core import dtypes, graph
 from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
 from .._core.dimensions import canonical_shape
 from .._core.extended import moves_elements, refuse
-from .._core.promotion import check_fits, convert, tensor
-from .arguments import ArrayLike, DTypeLike, dtype_or, float_dtype, no_sharding, torch_device
+from .._core.promotion import cast, check_fits, convert, tensor
+from ..lax.elementwise import warn_complex_to_real
+from .arguments import ArrayLike, DTypeLike, converted, dtype_or, float_dtype, no_sharding, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -32,6 +34,7 @@ def array(
     if args:
         if len(args) > 3:
             raise TypeError(f"array() takes at most 5 positional arguments but {len(args) + 2} were given")
+        warnings.warn("jnp.array: pass arguments after dtype by keyword.", DeprecationWarning, stacklevel=3)
         given: list[Any] = [*args, *(copy, order, ndmin)[len(args) :]]
         copy, order, ndmin = given
     if order is not None and order != "K":
@@ -60,7 +63,7 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
         t = tensor_of(x)
         if target is None or target is t.dtype:
             return Array(t.clone() if copy and not graph.tracing else t, x._weak and target is None)
-        return Array(convert(t, target))
+        return Array(converted(t, target))
     if isinstance(x, _PYTHON_SCALARS) and not isinstance(x, np.generic):
         if target is None:
             return as_array(x)
@@ -87,13 +90,14 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
 
 
 def _python_scalar(x: Any, target: torch.dtype) -> Tensor:
-    if type(x) is int:
-        check_fits(x, target)
+    if target is torch.bool:
+        return scalar_tensor(bool(x), target)
+    if target.is_complex:
         return scalar_tensor(x, target)
-    if isinstance(x, complex) and not target.is_complex:
-        return convert(scalar_tensor(x, torch.complex128), target)
-    if isinstance(x, float) and not (target.is_floating_point or target.is_complex):
-        return convert(scalar_tensor(x, torch.float64), target)
+    if target.is_floating_point:
+        return scalar_tensor(float(x), target)
+    x = int(x)  # raises for NaN, the infinities and complex numbers
+    check_fits(x, target)
     return scalar_tensor(x, target)
 
 
@@ -144,9 +148,9 @@ def _staging_dtype(leaves: list[Any], target: torch.dtype) -> np.dtype:
     dtype = dtypes.TO_NUMPY[target]
     if dtype.kind in "iu":
         for leaf in leaves:
-            if type(leaf) is int:
-                check_fits(leaf, target)
-        # Floating values are converted with saturation, by torch, after staging.
+            if isinstance(leaf, _PYTHON_SCALARS):
+                check_fits(int(leaf), target)  # pyright: ignore[reportArgumentType]
+        # Floating NumPy values are converted with saturation, by torch, after staging.
         return dtype if all(np.result_type(leaf).kind in "iub" for leaf in leaves) else np.dtype(np.float64)
     return dtype
 
@@ -224,11 +228,11 @@ def full(
 
 
 def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, device: torch.device | None) -> Array:
-    if isinstance(value, Array) or not isinstance(value, _PYTHON_SCALARS):
+    if isinstance(value, np.generic) or not isinstance(value, _PYTHON_SCALARS):
         source = as_array(value)
         filler = tensor_of(source)
         weak = source._weak and target is None
-        filler = convert(filler, target or filler.dtype)
+        filler = converted(filler, target or filler.dtype)
         filler = filler if device is None else filler.to(device)
         try:
             return Array(filler.broadcast_to(shape), weak)
@@ -241,7 +245,14 @@ def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, devi
         target = dtypes.TO_TORCH[dtypes.lattice_type(value)[0]]
     if target.is_floating_point and type(value) is not complex:
         return Array(torch.full(shape, value, dtype=target, device=device or torch_device(None)), weak)
-    filler = _python_scalar(value, target)
+    if isinstance(value, complex) and not target.is_complex:
+        warn_complex_to_real()
+    if type(value) is int:
+        filler = cast(value, target)
+    elif isinstance(value, float) and not target.is_complex:
+        filler = convert(scalar_tensor(value, torch.float64), target)
+    else:
+        filler = _python_scalar(value, target)
     return Array((filler if device is None else filler.to(device)).broadcast_to(shape), weak)
 
 
@@ -331,5 +342,12 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     """Return `x` converted to `dtype` (None: floating); complex to real by its real part."""
     t = tensor("astype", x)
     target = dtype_or(dtype, "astype", np.float64)
+    if t.is_complex() and not target.is_complex and target is not torch.bool:
+        warnings.warn(
+            "Casting from complex to real dtypes will raise a ValueError in a future release. Please explicitly use "
+            "jnp.real or jnp.imag to take the real/imaginary part of your input.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
     found = convert(t, target)
     return Array(found if device is None else found.to(torch_device(device)))

@@ -9,7 +9,7 @@ from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert, tensor
-from .arguments import ArrayLike, DTypeLike, int_dtype, no_out
+from .arguments import ArrayLike, DTypeLike, converted, int_dtype, no_out
 from .reductions import promoted_integer, static_axis
 
 
@@ -28,7 +28,7 @@ def _running(function: str, operation: Any, a: Any, axis: Any, dtype: DTypeLike,
         result = dtypes.to_torch(dtypes.requested_dtype(dtype, function))
         computed = int_dtype() if result is torch.bool else result
         t = convert(t, torch.bool) if result is torch.bool else t
-    return convert(operation(convert(t, computed), axis), result)
+    return convert(operation(converted(t, computed), axis), result)
 
 
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, selection
 from .._core.array import Array
 from .._core.promotion import promote_inexact
 from ..lax import tensor_functions
 from . import ufunc_reductions
-from .arguments import ArrayLike
+from .arguments import ArrayLike, pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc
 
 
@@ -50,14 +50,12 @@ def log(x: ArrayLike, /) -> Array:
 
 def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm of x to base 2."""
-    a, weak = _one("log2", x)
-    return Array(torch.log2(a), weak)
+    return Array(torch.log2(_one("log2", x)[0]))
 
 
 def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm of x to base 10."""
-    a, weak = _one("log10", x)
-    return Array(torch.log10(a), weak)
+    return Array(torch.log10(_one("log10", x)[0]))
 
 
 def log1p(x: ArrayLike, /) -> Array:
@@ -118,7 +116,7 @@ def arctan(x: ArrayLike, /) -> Array:
 
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1), in [-pi, pi]."""
-    (a, b), weak = promote_inexact("arctan2", x1, x2)
+    a, b, weak = pair_inexact("arctan2", x1, x2)
     return Array(tensor_functions.atan2(a, b), weak)
 
 
@@ -218,7 +216,19 @@ def radians(x: ArrayLike, /) -> Array:
 def sinc(x: ArrayLike, /) -> Array:
     """Return sin(pi x) / (pi x), 1 at zero."""
     a, weak = _one("sinc", x)
-    return Array(torch.sinc(a), weak)
+    return Array(torch.sinc(a) if tensor_functions.is_plain_evaluation() else _sinc(a), weak)
+
+
+def _sinc(a: Tensor) -> Tensor:
+    # torch's sinc has no second derivative at zero: near it, the series of sin(p) / p has them all.
+    p = math.pi * a
+    small = torch.abs(p) < 0.25
+    square = selection.where(small, p * p, 0)
+    series = torch.ones_like(p)
+    for order in (110, 72, 42, 20, 6):
+        series = 1 - square / order * series
+    away = selection.where(small, 1, p)
+    return selection.where(small, series, torch.sin(away) / away)
 
 
 def i0(x: ArrayLike) -> Array:
@@ -231,23 +241,29 @@ def i0(x: ArrayLike) -> Array:
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return sqrt(x1**2 + x2**2) without overflow. Raises `ValueError` for complex numbers."""
-    (a, b), _ = promote_inexact("hypot", x1, x2)
+    a, b, weak = pair_inexact("hypot", x1, x2)
     if a.is_complex():
         raise ValueError("jnp.hypot is not well defined for complex inputs. Convert to real values first: jnp.abs(x).")
-    return Array(torch.hypot(a, b))
+    weak = weak and without_strong_arrays(x1, x2)
+    if tensor_functions.is_plain_evaluation():
+        return Array(torch.hypot(a, b), weak)
+    zero = (a == 0) & (b == 0)  # where torch's derivative is 0 / 0
+    kink = (tensor_functions.absolute(a) + tensor_functions.absolute(b)) / 2
+    return Array(torch.where(zero, kink, torch.hypot(torch.where(zero, 1, a), b)), weak)
 
 
 @binary_ufunc(identity=-math.inf, reduce=ufunc_reductions.reduce_logaddexp)
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log(exp(x1) + exp(x2)) without overflow."""
-    (a, b), weak = promote_inexact("logaddexp", x1, x2)
+    a, b, weak = pair_inexact("logaddexp", x1, x2)
     return Array(_log_add(a, b), weak)
 
 
 @binary_ufunc(identity=-math.inf, reduce=ufunc_reductions.reduce_logaddexp2)
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return log2(2**x1 + 2**x2) without overflow."""
-    (a, b), weak = promote_inexact("logaddexp2", x1, x2)
+    a, b, weak = pair_inexact("logaddexp2", x1, x2)
+    weak = weak and without_strong_arrays(x1, x2)
     if a.is_complex():
         return Array(_log_add(a * math.log(2), b * math.log(2)) / math.log(2), weak)
     return Array(torch.logaddexp2(a, b), weak)
@@ -257,7 +273,7 @@ def _log_add(a: Tensor, b: Tensor) -> Tensor:
     if not a.is_complex():
         return torch.logaddexp(a, b)
     swap = a.real < b.real
-    large, small = torch.where(swap, b, a), torch.where(swap, a, b)
+    large, small = selection.where(swap, b, a), selection.where(swap, a, b)
     result = large + torch.log1p(torch.exp(small - large))
     angle = torch.remainder(result.imag + math.pi, 2 * math.pi) - math.pi
     return torch.complex(result.real, angle)

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, tensor_of
 from .._core.promotion import convert
-from .arguments import ArrayLike, no_sharding
+from .arguments import ArrayLike, converted, no_sharding
 from .creation import asarray
 from .indexing import fill_of, mode_of, put_index, set_plainly, take_index
 
@@ -66,7 +66,7 @@ class _IndexUpdateRef:
             raise TypeError(f"{combine} does not accept dtype bool. Convert the array to integers first.")
         source = asarray(values)
         _warn_unsafe(source, t.dtype)
-        new = put_index(t, self.index, convert(tensor_of(source), t.dtype), combine, mode_of(mode), unique, wrap)
+        new = put_index(t, self.index, converted(tensor_of(source), t.dtype), combine, mode_of(mode), unique, wrap)
         return Array(new, self.array._weak)
 
     def set(
@@ -165,11 +165,7 @@ def _warn_unsafe(values: Array, dtype: torch.dtype) -> None:
     if source is dtype or (values._weak and _kind(source) <= _kind(dtype)):
         return
     weak = (values.dtype, values._weak), (dtypes.TO_NUMPY[dtype], False)
-    try:
-        safe = dtypes.promote(*weak)[0] == dtypes.TO_NUMPY[dtype]
-    except dtypes.TypePromotionError:
-        safe = False
-    if not safe:
+    if dtypes.promote(*weak)[0] != dtypes.TO_NUMPY[dtype]:
         warnings.warn(
             f"scatter inputs have incompatible types: cannot safely cast value from dtype={values.dtype} to "
             f"dtype={dtypes.TO_NUMPY[dtype]} with jax_numpy_dtype_promotion=standard. Convert the values explicitly.",

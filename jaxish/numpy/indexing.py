@@ -265,10 +265,13 @@ def _basic_slice(plan: Plan, item: slice, size: int, out: int) -> None:
 def take_index(
     t: Tensor, index: Any, mode: GatherScatterMode | None = None, fill_value: Any = None, wrap: bool = True
 ) -> Tensor:
-    """Return `t[index]`. A mode of None clips."""
+    """Return `t[index]`. A mode of None clips; the cotangent of what an index array reads out of bounds is dropped."""
     fill = mode is GatherScatterMode.FILL_OR_DROP
     plan = _make_plan(index, t.shape, wrap, not fill, fill, t.device)
-    return _read(t, plan, mode or GatherScatterMode.CLIP, fill_value)
+    if mode is None:
+        arrays = any(i.dim() for _, i in plan.arrays)
+        mode = GatherScatterMode.PROMISE_IN_BOUNDS if arrays else GatherScatterMode.CLIP
+    return _read(t, plan, mode, fill_value)
 
 
 def _read(t: Tensor, plan: Plan, mode: GatherScatterMode, fill_value: Any = None) -> Tensor:

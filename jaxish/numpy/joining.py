@@ -12,8 +12,8 @@ from .._core import dtypes, errors, unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis
 from .._core.extended import moves_elements
-from .._core.promotion import convert, promote, tensor
-from .arguments import ArrayLike, DTypeLike, concrete_values, no_out
+from .._core.promotion import promote, tensor
+from .arguments import ArrayLike, DTypeLike, concrete_values, converted, no_out
 from .manipulation import _weak, atleast_1d, atleast_2d, atleast_3d, ravel
 
 
@@ -33,7 +33,7 @@ def _parts(function: str, arrays: Any, dtype: DTypeLike = None) -> tuple[list[Te
     if dtype is None:
         return promote(function, *parts)
     target = dtypes.to_torch(dtypes.requested_dtype(dtype, function))
-    return [convert(tensor(function, p), target) for p in parts], False
+    return [converted(tensor(function, p), target) for p in parts], False
 
 
 @moves_elements(0)

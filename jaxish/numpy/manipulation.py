@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, unsigned
-from .._core.array import Array, check_arraylike
+from .._core.array import Array, check_arraylike, is_abstract
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
@@ -93,9 +93,9 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     `order` "C" runs through the last axis first, "F" through the first. Raises `TypeError` for sizes that do not fit.
     """
     no_sharding("reshape", out_sharding)
-    if copy is False:
-        raise NotImplementedError("jnp.reshape: copy=False is not supported: the result may be a copy.")
     t = tensor("reshape", a)
+    if isinstance(shape, Array) and shape.ndim == 1 and not is_abstract(shape):
+        shape = shape.tolist()
     return Array(reshape_tensor(t, _new_shape(t, shape), order), _weak(a))
 
 
@@ -312,7 +312,7 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[in
     """Return `a` with elements shifted around along `axis` (None: in the flattened array); `shift` may be traced."""
     t, weak = tensor("roll", a), _weak(a)
     if axis is None:
-        return Array(_rolled(t.reshape(-1), [(shift, 0)]).reshape(t.shape), weak)
+        return Array(_rolled(t.reshape(-1), [(s, 0) for s in _shift_list(shift)]).reshape(t.shape), weak)
     axes = [canonical_axis(d, t.dim()) for d in (axis if isinstance(axis, tuple | list) else (axis,))]
     shifts = _shift_list(shift)
     count = max(len(axes), len(shifts))
@@ -336,7 +336,10 @@ def _rolled(t: Tensor, pairs: list[tuple[Any, int]]) -> Tensor:
         if not t.shape[axis]:
             continue
         if not isinstance(shift, Array):
-            t = torch.roll(t, static_int(shift, "shift"), axis)
+            # torch.roll becomes an index with a remainder in compiled code, which takes five times as long.
+            first = -static_int(shift, "shift") % t.shape[axis]
+            parts = t.narrow(axis, first, t.shape[axis] - first), t.narrow(axis, 0, first)
+            t = torch.cat(parts, axis) if first else t
             continue
         amount = tensor("roll", shift).reshape(1).to(torch.int64)
         places = torch.remainder(torch.arange(t.shape[axis], device=t.device) - amount, t.shape[axis])
@@ -368,6 +371,7 @@ def repeat(
     or repeats its last element.
     """
     no_sharding("repeat", out_sharding)
+    check_arraylike("repeat", a, repeats)
     t, weak = tensor("repeat", a), _weak(a)
     if axis is None:
         t, axis = t.reshape(-1), 0
@@ -381,6 +385,8 @@ def repeat(
     counts = concrete_values(
         repeats, errors.ConcretizationTypeError, "When jit-compiling jnp.repeat, give total_repeat_length="
     ).astype(np.int64)
+    if (counts < 0).any():
+        raise TypeError(f"repeats must not be negative, got {repeats}.")
     if counts.ndim > 1 or (counts.size not in (1, length)):
         raise ValueError(f"repeats of shape {counts.shape} cannot be broadcast to the axis of size {length}.")
     if counts.size == 1:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, selection
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes
 from .._core.primitive import conjugate
@@ -21,7 +21,7 @@ def _inexact(t: Tensor) -> bool:
 
 
 def _replaced(t: Tensor, value: float) -> Array:
-    return Array(torch.where(torch.isnan(t), torch.full((), value, dtype=t.dtype, device=t.device), t))
+    return Array(selection.where(torch.isnan(t), torch.full((), value, dtype=t.dtype, device=t.device), t))
 
 
 def _extremum(
@@ -34,7 +34,7 @@ def _extremum(
     if initial is not None:
         return found
     nothing = reductions.all(Array(torch.isnan(t)), axis, None, keepdims)._tensor
-    return Array(torch.where(nothing, math.nan, found._tensor))
+    return Array(selection.where(nothing, math.nan, found._tensor))
 
 
 def nanmax(
@@ -114,15 +114,15 @@ def nanvar(
     else:
         center = convert(tensor("nanvar", mean), computed)
     isnan = torch.isnan(t)
-    deviation = torch.where(isnan, 0.0, t - center)
+    deviation = selection.where(isnan, 0.0, t - center)
     squares = (deviation * conjugate(deviation)).real if t.is_complex() else torch.square(deviation)
     kept = ~isnan
     if mask is not None:
         mask = mask.broadcast_to(t.shape)
-        kept, squares = kept & mask, torch.where(mask, squares, 0.0)
+        kept, squares = kept & mask, selection.where(mask, squares, 0.0)
     count = sum_tensor(kept.to(torch.int32), axes, keepdims) - ddof
-    spread = sum_tensor(squares, axes, keepdims) / torch.where(count > 0, count, 1)
-    return Array(convert(torch.where(count > 0, spread, math.nan), result))
+    spread = sum_tensor(squares, axes, keepdims) / selection.where(count > 0, count, 1)
+    return Array(convert(selection.where(count > 0, spread, math.nan), result))
 
 
 def nanstd(

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, unsigned
-from .._core.array import Array, as_array
+from .._core.array import Array
 from .._core.primitive import conjugate as conjugate_tensor
-from .._core.promotion import convert, promote, promote_inexact, tensor
+from .._core.promotion import convert, promote_inexact, tensor
 from ..lax import tensor_functions
-from .arguments import ArrayLike, int_dtype
+from .arguments import ArrayLike, float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
 from .manipulation import _weak
 
 
@@ -41,13 +41,15 @@ def conj(x: ArrayLike, /) -> Array:
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Return the angle of complex numbers, in radians or with `deg` in degrees."""
     (t,), weak = promote_inexact("angle", z)
-    weak = weak and dtypes.is_inexact(as_array(z).dtype)
+    if not t.is_complex() and not t.dim():
+        t = convert(t, float_dtype())
+    weak = weak and t.is_complex()
     found = torch.atan2(t.imag, t.real) if t.is_complex() else torch.atan2(torch.zeros_like(t), t)
     return Array(found * (180 / math.pi) if deg else found, weak)
 
 
 def _real_pair(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
-    (a, b), weak = promote_inexact(function, x1, x2)
+    a, b, weak = pair_inexact(function, x1, x2)
     if a.is_complex():
         raise TypeError(f"{function} does not support complex-valued inputs")
     return a, b, weak
@@ -56,7 +58,7 @@ def _real_pair(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 with the sign of x2. Raises `TypeError` for complex numbers."""
     a, b, weak = _real_pair("copysign", x1, x2)
-    return Array(torch.where(torch.signbit(b), -torch.abs(a), torch.abs(a)), weak)
+    return Array(torch.where(torch.signbit(a) == torch.signbit(b), a, -a), weak)
 
 
 def signbit(x: ArrayLike, /) -> Array:
@@ -71,9 +73,9 @@ def signbit(x: ArrayLike, /) -> Array:
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return 0 where x1 is negative, 1 where it is positive, x2 where it is zero."""
-    a, b, _ = _real_pair("heaviside", x1, x2)
+    a, b, weak = _real_pair("heaviside", x1, x2)
     step = torch.where(a > 0, 1.0, 0.0).to(a.dtype)
-    return Array(torch.where(torch.isnan(a), a, torch.where(a == 0, b, step)))
+    return Array(torch.where(torch.isnan(a), a, torch.where(a == 0, b, step)), weak and without_strong_arrays(x1))
 
 
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -84,15 +86,15 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def spacing(x: ArrayLike, /) -> Array:
     """Return the distance to the next number away from zero, with the sign of x. Raises `ValueError` for complex."""
-    (t,), weak = promote_inexact("spacing", x)
+    (t,), _ = promote_inexact("spacing", x)
     if t.is_complex():
         raise ValueError("jnp.spacing is not defined for complex inputs.")
     infinity = torch.full_like(t, math.inf)
     if t.dtype is torch.float16:
-        return Array(tensor_functions.nextafter(t, infinity) - t, weak)
+        return Array(tensor_functions.nextafter(t, infinity) - t)
     found = tensor_functions.nextafter(t, torch.copysign(infinity, t)) - t
     least = torch.copysign(torch.full_like(t, _smallest(t.dtype)), t)
-    return Array(torch.where(found == 0, least, found), weak)
+    return Array(torch.where(found == 0, least, found))
 
 
 def _smallest(dtype: torch.dtype) -> float:
@@ -101,18 +103,21 @@ def _smallest(dtype: torch.dtype) -> float:
 
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Return mantissas in [0.5, 1) and exponents (int32) with x = mantissa * 2**exponent."""
-    (t,), weak = promote_inexact("frexp", x)
+    (t,), _ = promote_inexact("frexp", x)
     if t.is_complex():
         raise TypeError("frexp does not support complex-valued inputs")
     exponent = _exponents(t.detach())
-    mantissa = torch.ldexp(
-        torch.ldexp(t, -torch.div(exponent, 2, rounding_mode="floor")),
-        -(exponent - torch.div(exponent, 2, rounding_mode="floor")),
-    )
     special = ~torch.isfinite(t) | (t == 0)
-    return Array(torch.where(special, t, mantissa.to(t.dtype)), weak), Array(
+    return Array(torch.where(special, t, _times_power_of_two(t, -exponent))), Array(
         torch.where(special, 0, exponent).to(torch.int32)
     )
+
+
+def _times_power_of_two(t: Tensor, exponent: Tensor) -> Tensor:
+    # In two steps, so that a factor by itself neither overflows nor vanishes; torch.ldexp has the derivative zero.
+    half = torch.div(exponent, 2, rounding_mode="floor")
+    one = torch.ones_like(half, dtype=torch.float64)
+    return (t.to(torch.float64) * torch.ldexp(one, half) * torch.ldexp(one, exponent - half)).to(t.dtype)
 
 
 def _exponents(t: Tensor) -> Tensor:
@@ -131,25 +136,21 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         raise ValueError(f"ldexp not supported for input types {(dtypes.TO_NUMPY[a.dtype], dtypes.TO_NUMPY[b.dtype])}")
     (a,), weak = promote_inexact("ldexp", x1)
     power = convert(b, torch.int32) if b.dtype in (torch.bool, *unsigned.SIGNED) else b
-    # In two steps, so that a factor by itself neither overflows nor vanishes.
-    half = torch.div(power, 2, rounding_mode="floor")
-    wide = a.to(torch.float64) if a.dtype is not torch.float64 else a
-    found = torch.ldexp(torch.ldexp(wide, half), power - half).to(a.dtype)
-    return Array(found, (weak and _weak(x2)) or weak)
+    return Array(_times_power_of_two(a, power), weak)
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the greatest common divisors of integers. Raises `ValueError` for other dtypes."""
-    (a, b), _ = promote("gcd", x1, x2)
+    a, b, weak = pair("gcd", x1, x2)
     _check_integers("gcd", a)
-    return Array(_widely(torch.gcd, a, b))
+    return Array(_widely(torch.gcd, a, b), weak)
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the least common multiples of integers. Raises `ValueError` for other dtypes."""
-    (a, b), _ = promote("lcm", x1, x2)
+    a, b, weak = pair("lcm", x1, x2)
     _check_integers("lcm", a)
-    return Array(_widely(torch.lcm, a, b))
+    return Array(_widely(torch.lcm, a, b), weak)
 
 
 def _check_integers(function: str, t: Tensor) -> None:

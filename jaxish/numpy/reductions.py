@@ -14,7 +14,7 @@ from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
-from .arguments import ArrayLike, Axis, DTypeLike, float_dtype, int_dtype, no_out
+from .arguments import ArrayLike, Axis, DTypeLike, converted, float_dtype, int_dtype, no_out
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
@@ -120,7 +120,7 @@ def _extremum(
             f"reduction operation {function} does not have an identity, so to use a where mask one has to specify "
             "'initial'"
         )
-    axes = canonical_axes(static_axis(axis), t.dim())
+    axes, keepdims = canonical_axes(static_axis(axis), t.dim()), bool(keepdims)
     empty = _nothing_left(t, axes)
     if empty and initial is None:
         raise ValueError(f"zero-size array to reduction operation {function} which has no identity")
@@ -178,8 +178,8 @@ def _additive(
     else:
         result = int_dtype() if t.dtype is torch.bool else t.dtype
     narrow = dtype is None and result.itemsize == 2 and result.is_floating_point
-    t = convert(t, torch.float32 if narrow else result)
-    t = reduce(masked(t, mask, identity), axes, keepdims)
+    t = converted(t, torch.float32 if narrow else result)
+    t = reduce(masked(t, mask, identity), axes, bool(keepdims))
     if initial is not None:
         t = combine(initial_value(initial, t.dtype), t)
     return Array(convert(t, result))
@@ -210,7 +210,7 @@ def _float_sum(a: Array, axis: int | None, keepdims: bool) -> Tensor:
     if axis is None:
         return torch.sum(t, tuple(range(t.dim())), True) if keepdims else torch.sum(t)
     axis = canonical_axis(axis, t.dim())
-    return torch.sum(t, axis, keepdims)
+    return torch.sum(t, axis, bool(keepdims))
 
 
 def prod(
@@ -276,7 +276,7 @@ def all(
     t = truth_of("all", a)
     axes = canonical_axes(static_axis(axis), t.dim())
     t = masked(t, mask_of("all", where), True)
-    return Array(torch.all(t, axes, keepdims) if axes else t)
+    return Array(torch.all(t, axes, bool(keepdims)) if axes else t)
 
 
 def any(
@@ -287,7 +287,7 @@ def any(
     t = truth_of("any", a)
     axes = canonical_axes(static_axis(axis), t.dim())
     t = masked(t, mask_of("any", where), False)
-    return Array(torch.any(t, axes, keepdims) if axes else t)
+    return Array(torch.any(t, axes, bool(keepdims)) if axes else t)
 
 
 def _axes_count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
@@ -326,7 +326,9 @@ def mean(
         computed = _upcast(result)
     else:
         result = computed = dtypes.to_torch(dtypes.requested_dtype(dtype, "mean"))
-    return Array(convert(_mean_tensor(convert(t, computed), axes, keepdims, mask), result))
+        if result is torch.bool:
+            raise TypeError("jnp.mean does not accept dtype bool. Use an integer or floating dtype.")
+    return Array(convert(_mean_tensor(converted(t, computed), axes, bool(keepdims), mask), result))
 
 
 def average(
@@ -376,12 +378,14 @@ def var(
         raise ValueError("ddof and correction can't be provided simultaneously.")
     t = tensor("var", a)
     mask = mask_of("var", where)
-    axes = canonical_axes(static_axis(axis), t.dim())
+    axes, keepdims = canonical_axes(static_axis(axis), t.dim()), bool(keepdims)
     if dtype is None:
         computed = _upcast(_inexact(t.dtype))
         result = t.dtype.to_real() if t.is_complex() else _inexact(t.dtype)
     else:
         result = dtypes.to_torch(dtypes.requested_dtype(dtype, "var"))
+        if result is torch.bool:
+            raise TypeError("jnp.var does not accept dtype bool. Use an integer or floating dtype.")
         if t.is_complex() and not result.is_complex:
             raise ValueError(
                 f"jax.numpy.var does not support the real dtype {dtypes.TO_NUMPY[result]} for complex values. "
@@ -410,6 +414,8 @@ def std(
 ) -> Array:  # fmt: skip
     """Return the standard deviation along `axis`: the square root of `var` with the same arguments."""
     no_out("std", out)
+    if dtype is not None and not dtypes.is_inexact(dtypes.dtype_of(dtype)):
+        raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtypes.dtype_of(dtype)}.")
     return Array(
         torch.sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)._tensor)
     )

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, selection
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import static_int
 from .._core.promotion import convert, promote, promote_inexact, tensor
@@ -90,7 +90,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     (t,), weak = promote_inexact("modf", x)
     if t.is_complex():
         raise TypeError(f"modf does not accept dtype {dtypes.TO_NUMPY[t.dtype]}.")
-    whole = torch.where(t >= 0, torch.floor(t), torch.ceil(t))
+    whole = selection.where(t >= 0, torch.floor(t), torch.ceil(t))
     return Array(t - whole, weak), Array(whole, weak)
 
 
@@ -101,7 +101,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     """Tell where x is neither infinite nor NaN."""
     t = tensor("isfinite", x)
     if t.is_complex():
-        return Array(torch.isfinite(t.real) & torch.isfinite(t.imag))
+        return Array(torch.isfinite(t.real) & torch.isfinite(t.imag), _weak(x))
     if _whole(t):
         return Array(torch.ones_like(t, dtype=torch.bool))
     return Array(torch.isfinite(t), _weak(x))
@@ -143,13 +143,13 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
 def iscomplex(x: ArrayLike) -> Array:
     """Tell where x has a nonzero imaginary part."""
     t = tensor("iscomplex", x)
-    return Array(t.imag != 0 if t.is_complex() else torch.zeros_like(t, dtype=torch.bool))
+    return Array(t.imag != 0 if t.is_complex() else torch.zeros_like(t, dtype=torch.bool), _weak(x))
 
 
 def isreal(x: ArrayLike) -> Array:
     """Tell where x has no imaginary part."""
     t = tensor("isreal", x)
-    return Array(t.imag == 0 if t.is_complex() else torch.ones_like(t, dtype=torch.bool))
+    return Array(t.imag == 0 if t.is_complex() else torch.ones_like(t, dtype=torch.bool), _weak(x))
 
 
 def nan_to_num(
@@ -171,9 +171,9 @@ def nan_to_num(
             return torch.full((), default, dtype=t.dtype, device=t.device)
         return convert(tensor("nan_to_num", value), t.dtype)
 
-    t = torch.where(torch.isnan(t), filler(nan, 0.0), t)
-    t = torch.where(t == math.inf, filler(posinf, info.max), t)
-    return Array(torch.where(t == -math.inf, filler(neginf, info.min), t))
+    t = selection.where(torch.isnan(t), filler(nan, 0.0), t)
+    t = selection.where(t == math.inf, filler(posinf, info.max), t)
+    return Array(selection.where(t == -math.inf, filler(neginf, info.min), t))
 
 
 def isclose(
@@ -191,7 +191,7 @@ def isclose(
     )
     close = torch.abs(x - y) <= absolute + relative * torch.abs(y)
     finite = torch.isfinite(torch.abs(x)) & torch.isfinite(torch.abs(y))
-    found = torch.where(finite, close, x == y)
+    found = selection.where(finite, close, x == y)
     if equal_nan:
         found = found | (torch.isnan(x) & torch.isnan(y))
     return Array(found)

@@ -1,15 +1,16 @@
 """Positions of elements: nonzero ones, and places in sorted arrays."""
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._core import errors, functorch, unsigned
+from .._core import errors, functorch, graph, unsigned
 from .._core.array import Array, as_array, check_arraylike
-from .._core.dimensions import static_int
+from .._core.dimensions import canonical_shape, static_int
 from .._core.promotion import convert, promote, tensor
-from ..lax.element_access import GatherScatterMode, put_elements
+from ..lax.element_access import GatherScatterMode, elements_at, put_elements
 from .arguments import ArrayLike, int_dtype
 from .manipulation import ravel
 
@@ -32,7 +33,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         from .indexing import _nonzero
 
         return tuple(Array(i.to(int_dtype())) for i in _nonzero(known))
-    size = static_int(size, "The size argument of jnp.nonzero")
+    (size,) = canonical_shape((static_int(size, "The size argument of jnp.nonzero"),))
     fillers = _fillers(fill_value, t.dim())
     flat = mask.reshape(-1)
     total = flat.shape[0]
@@ -108,19 +109,33 @@ def places_in(edges: Tensor, values: Tensor, right: bool) -> Tensor:
     if edges.dtype in (torch.bfloat16, torch.float16):
         edges, values = edges.to(torch.float32), values.to(torch.float32)
     if edges.is_floating_point():
-        # torch puts NaN behind +inf and its neighbours before it only where the edges hold no NaN.
-        found = _searched(edges, values, right)
-        nans = torch.isnan(edges).sum()
+        # torch's bisection goes astray where it meets NaN.
+        nan_edges = torch.isnan(edges)
+        found, nans = _searched(edges.masked_fill(nan_edges, math.inf), values, right), nan_edges.sum()
         of_nan = edges.shape[0] if right else edges.shape[0] - nans
         return torch.where(torch.isnan(values), of_nan, torch.minimum(found, edges.shape[0] - nans))
     return _searched(edges, values, right)
 
 
 def _searched(edges: Tensor, values: Tensor, right: bool) -> Tensor:
+    if graph.tracing and edges.shape[0] and edges.device.type == "cpu" and functorch.peek_interpreter_stack() is None:
+        return _bisected(edges, values, right)
     if edges.shape[0] and functorch.peek_interpreter_stack() is not None:
         # torch's batching rule warns about values that it has expanded itself: batch them as the edges are.
         values = values + torch.zeros_like(edges[0])
     return torch.searchsorted(edges, values.contiguous(), right=right)
+
+
+def _bisected(edges: Tensor, values: Tensor, right: bool) -> Tensor:
+    """Return the places by bisection without branches, one compiled loop: torch.searchsorted takes four times as long."""
+    place, step = torch.zeros_like(values, dtype=torch.int64), 1 << (edges.shape[0].bit_length() - 1)
+    while step:
+        tried = place + step
+        edge = elements_at(edges, [(tried - 1).clamp(max=edges.shape[0] - 1)])
+        below = edge <= values if right else edge < values
+        place = torch.where((tried <= edges.shape[0]) & below, tried, place)
+        step >>= 1
+    return place
 
 
 def _by_comparison(edges: Tensor, values: Tensor, right: bool) -> Tensor:

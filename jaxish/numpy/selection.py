@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import errors, unsigned
+from .._core import errors, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor
 from ..lax.element_access import GatherScatterMode, default_fill, put_elements, take_elements
-from .arguments import ArrayLike, concrete_values, no_out
+from .arguments import ArrayLike, concrete_values, no_out, with_number
 from .creation import asarray
 from .indexing import fill_of
 from .manipulation import _weak
@@ -26,7 +26,7 @@ def where(
 ) -> Any:  # fmt: skip
     """Return x where the condition holds and y elsewhere; with the condition alone, `nonzero` of it.
 
-    Raises `ValueError` when only one of x and y is given, or `size` or `fill_value` together with them.
+    Raises `TypeError` when only one of x and y is given, `ValueError` for `size` or `fill_value` together with them.
     """
     if x is None and y is None:
         from .searching import nonzero
@@ -34,14 +34,18 @@ def where(
         check_arraylike("where", condition)
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise ValueError("Either both or neither of the x and y arguments should be provided to jax.numpy.where.")
+        raise TypeError("Either both or neither of the x and y arguments should be provided to jax.numpy.where.")
     if size is not None or fill_value is not None:
         raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
-    check_arraylike("where", condition, x, y)
-    (a, b), weak = promote("where", x, y)
+    fast = with_number(x, y)
+    if fast is not None:
+        (a, b), weak = fast, False
+    else:
+        check_arraylike("where", condition, x, y)
+        (a, b), weak = promote("where", x, y)
     mask = convert(tensor("where", condition), torch.bool)
     try:
-        return Array(torch.where(mask, a, b), weak)
+        return Array(selection.where(mask, a, b), weak)
     except RuntimeError:
         shapes = [tuple(t.shape) for t in (mask, a, b)]
         raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
@@ -54,15 +58,12 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
     if not len(condlist):
         raise ValueError("condlist must be non-empty")
     check_arraylike("select", *condlist, *choicelist, default)
-    for condition in condlist:
-        if as_array(condition)._tensor.dtype is not torch.bool:
-            raise TypeError("select: conditions must be boolean arrays; use condition.astype(bool).")
     found, weak = promote("select", *choicelist, default)
-    masks = [tensor("select", c) for c in condlist]
+    masks = [convert(tensor("select", c), torch.bool) for c in condlist]
     shape = broadcast_shape(*(tuple(t.shape) for t in [*found, *masks]))
     out = found[-1].broadcast_to(shape)
     for mask, choice in zip(reversed(masks), reversed(found[:-1]), strict=True):
-        out = torch.where(mask, choice, out)
+        out = selection.where(mask, choice, out)
     return Array(out, weak)
 
 
@@ -73,8 +74,7 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: Arr
     from .ufuncs import maximum, minimum
 
     check_arraylike("clip", arr)
-    given = [v for v in (arr, min, max) if v is not None]
-    if any(as_array(v)._tensor.is_complex() for v in given):
+    if any(_is_complex(v) for v in (arr, min, max)):
         raise ValueError(
             "Clip received a complex value either through the input or the min/max keywords. Complex values have no "
             "ordering and cannot be clipped. Clip the real and imaginary parts."
@@ -83,6 +83,13 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: Arr
     if min is not None:
         found = maximum(min, found)
     return found if max is None else minimum(max, found)
+
+
+def _is_complex(x: Any) -> bool:
+    kind = type(x)
+    if x is None or kind is int or kind is float:
+        return False
+    return as_array(x)._tensor.is_complex()
 
 
 # -------------------------------------------------------------------------------------------------------- by index
@@ -123,7 +130,7 @@ def take(
     if mode == "wrap":
         index = torch.remainder(_signed(index), size)
     elif mode == "fill" and index.dtype.is_signed:
-        index = torch.where(index < 0, index + size, index)
+        index = selection.where(index < 0, index + size, index)
     chosen = GatherScatterMode.FILL_OR_DROP if mode == "fill" else GatherScatterMode.CLIP
     moved = t.movedim(axis, 0) if axis else t
     found = take_elements(moved, [index], chosen, fill_of(fill_value, t.dtype))
@@ -168,7 +175,7 @@ def take_along_axis(
     if wrap_negative_indices is None:
         wrap_negative_indices = mode != "promise_in_bounds"
     if wrap_negative_indices and signed:
-        index = torch.where(index < 0, index + size, index)
+        index = selection.where(index < 0, index + size, index)
     lines = [1 if d == axis else n for d, n in enumerate(t.shape)]
     shape = broadcast_shape(tuple(index.shape), tuple(lines))
     if not size:
@@ -181,7 +188,7 @@ def take_along_axis(
         fill = fill_of(fill_value, t.dtype)
         if fill is None:
             fill = torch.full((), default_fill(t.dtype), dtype=t.dtype, device=t.device)
-        found = torch.where((index >= 0) & (index < size), found, fill)
+        found = selection.where((index >= 0) & (index < size), found, fill)
     return Array(found, _weak(arr))
 
 
@@ -219,7 +226,7 @@ def put_along_axis(
         ) from None
     axis = canonical_axis(axis, t.dim())
     index = index.to(torch.int64)
-    index = torch.where(index < 0, index + t.shape[axis], index)
+    index = selection.where(index < 0, index + t.shape[axis], index)
     places = [
         index if d == axis else torch.arange(n, device=t.device).reshape([-1 if i == d else 1 for i in range(t.dim())])
         for d, n in enumerate(t.shape)
@@ -250,7 +257,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     elif mode == "clip":
         index = index.clamp(0, size - 1)
     else:
-        index = torch.where(index < 0, index + size, index).clamp(0, size - 1)
+        index = selection.where(index < 0, index + size, index).clamp(0, size - 1)
     repeats = -(-index.numel() // values.numel())
     values = values.repeat(repeats)[: index.numel()]
     found = put_elements(t.reshape(-1), [index], values, "set", GatherScatterMode.FILL_OR_DROP)
@@ -272,7 +279,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
     flat = chosen.reshape(-1)
     rank = torch.remainder(torch.cumsum(flat, 0) - 1, values.numel())
     new = unsigned.via_bits(lambda x: torch.index_select(x, 0, rank), values)
-    return Array(torch.where(flat, new, t.reshape(-1)).reshape(t.shape), source._weak)
+    return Array(selection.where(flat, new, t.reshape(-1)).reshape(t.shape), source._weak)
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
@@ -283,7 +290,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     no_out("choose", out)
     check_arraylike("choose", a)
     index = tensor("choose", a)
-    if index.is_floating_point() or index.is_complex():
+    if index.is_floating_point() or index.is_complex() or index.dtype is torch.bool:
         raise ValueError("`a` array must be integer typed")
     if not isinstance(choices, list | tuple):
         choices = [Array(t) for t in tensor("choose", choices).unbind(0)]
@@ -336,7 +343,7 @@ def compress(
         )
     else:
         filler = convert(tensor("compress", fill_value), t.dtype)
-        t = torch.where(mask.reshape([-1, *[1] * (t.dim() - 1)]), t, filler)
+        t = selection.where(mask.reshape([-1, *[1] * (t.dim() - 1)]), t, filler)
         order = torch.sort(mask.to(torch.uint8), descending=True, stable=True).indices[:size]
         found = Array(unsigned.via_bits(lambda x: torch.index_select(x, 0, order), t), _weak(a))
     return Array(found._tensor.movedim(0, place), found._weak) if place else found
@@ -398,7 +405,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     _check_integer(rest, "unravel_index indices")
     total = int(np.prod(sizes, dtype=np.int64))
     rest = rest.to(torch.int64)
-    rest = torch.where(rest < 0, rest + total, rest).clamp(0, max(total - 1, 0))
+    rest = selection.where(rest < 0, rest + total, rest).clamp(0, max(total - 1, 0))
     dtype = tensor("unravel_index", indices).dtype
     found = []
     for size in reversed(sizes):

@@ -7,43 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_abstract
 from .._core.extended import compares_elements
-from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
+from .._core.promotion import convert, promote, promote_inexact
 from .._core.unsigned import SIGNED
 from ..lax import tensor_functions
 from . import cumulative, reductions, ufunc_reductions
-from .arguments import ArrayLike, int_dtype
+from .arguments import ArrayLike, int_dtype, pair, pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc, unary_ufunc
 
 
-def _pair(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
-    (a, b), weak = promote(function, x1, x2)
-    if a.dim() != b.dim():
-        check_rank_promotion(function, a, b)
-    _check_shapes(function, a, b)
-    return a, b, weak
-
-
-def _pair_inexact(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
-    (a, b), weak = promote_inexact(function, x1, x2)
-    if a.dim() != b.dim():
-        check_rank_promotion(function, a, b)
-    _check_shapes(function, a, b)
-    return a, b, weak
-
-
-def _check_shapes(function: str, a: Tensor, b: Tensor) -> None:
-    if a.shape == b.shape or not a.dim() or not b.dim():
-        return
-    for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False):
-        if m != n and m != 1 and n != 1:
-            raise TypeError(f"{function} got incompatible shapes for broadcasting: {tuple(a.shape)}, {tuple(b.shape)}.")
-
-
 def _pair_numeric(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
-    a, b, weak = _pair(function, x1, x2)
+    a, b, weak = pair(function, x1, x2)
     if a.dtype is torch.bool:
         return a.to(int_dtype()), b.to(int_dtype()), False
     return a, b, weak
@@ -71,14 +47,14 @@ def _wide_booleans(name: str) -> Callable[..., Array]:
 @binary_ufunc(identity=0, reduce=reductions.sum, accumulate=cumulative.cumsum, at=_wide_booleans("add"))
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x + y, element by element; the logical or of booleans."""
-    a, b, weak = _pair("add", x, y)
+    a, b, weak = pair("add", x, y)
     return Array(unsigned.add(a, b), weak)
 
 
 @binary_ufunc(at=lambda a, indices, b: a.at[indices].subtract(b))
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x - y, element by element. Raises `TypeError` for booleans."""
-    a, b, weak = _pair("subtract", x, y)
+    a, b, weak = pair("subtract", x, y)
     _refuse("subtract", a, "b")
     return Array(unsigned.sub(a, b), weak)
 
@@ -86,7 +62,7 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 @binary_ufunc(identity=1, reduce=reductions.prod, accumulate=cumulative.cumprod, at=_wide_booleans("mul"))
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x * y, element by element; the logical and of booleans."""
-    a, b, weak = _pair("multiply", x, y)
+    a, b, weak = pair("multiply", x, y)
     return Array(unsigned.mul(a, b), weak)
 
 
@@ -106,7 +82,7 @@ def positive(x: ArrayLike, /) -> Array:
 
 def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 / x2 as floating or complex numbers."""
-    a, b, weak = _pair_inexact("true_divide", x1, x2)
+    a, b, weak = pair_inexact("true_divide", x1, x2)
     return Array(torch.div(a, b), weak)
 
 
@@ -149,7 +125,7 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def _one_for_zero(divisor: Tensor) -> Tensor:
-    return torch.where(divisor == 0, torch.ones((), dtype=divisor.dtype, device=divisor.device), divisor)
+    return selection.where(divisor == 0, torch.ones((), dtype=divisor.dtype, device=divisor.device), divisor)
 
 
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
@@ -219,16 +195,16 @@ def _int_power(a: Tensor, b: Tensor) -> Tensor:
     dtype = a.dtype
     if dtype in SIGNED:
         a, b = a.view(SIGNED[dtype]), b.view(SIGNED[dtype])
-    result = torch.where((a == 0) & (b != 0), 0, 1).to(a.dtype)
+    result = selection.where((a == 0) & (b != 0), 0, 1).to(a.dtype)
     for bit in range(6):
-        result = torch.where(((b >> bit) & 1) != 0, result * a, result)
+        result = selection.where(((b >> bit) & 1) != 0, result * a, result)
         a = a * a
     return result.view(dtype)
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x to the power y as floating or complex numbers."""
-    a, b, weak = _pair_inexact("float_power", x, y)
+    a, b, weak = pair_inexact("float_power", x, y)
     return Array(tensor_functions.power(a, b), weak)
 
 
@@ -277,7 +253,7 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Where they are equal, the derivative is shared evenly.
     """
-    a, b, weak = _pair("maximum", x, y)
+    a, b, weak = pair("maximum", x, y)
     return Array(tensor_functions.maximum(a, b), weak)
 
 
@@ -287,55 +263,47 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Where they are equal, the derivative is shared evenly.
     """
-    a, b, weak = _pair("minimum", x, y)
+    a, b, weak = pair("minimum", x, y)
     return Array(tensor_functions.minimum(a, b), weak)
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Return the larger of x1 and x2; where one is NaN, the other."""
-    a, b, weak = _pair("fmax", x1, x2)
-    found = maximum(Array(a, weak), Array(b, weak))._tensor
-    first_wins = torch.isnan(b) & ~torch.isnan(a) if _has_nan(a) else None
-    if first_wins is None:
-        return Array(found, weak)
-    return Array(torch.where(torch.isnan(a), b, torch.where(first_wins, a, found)), weak)
+    """Return the larger of x1 and x2; where one is NaN, the other. Where they are equal, x2 has the derivative."""
+    a, b, weak = pair("fmax", x1, x2)
+    return Array(selection.where(_ordered(unsigned.gt, a, b) | (b != b), a, b), weak)
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Return the smaller of x1 and x2; where one is NaN, the other."""
-    a, b, weak = _pair("fmin", x1, x2)
-    found = minimum(Array(a, weak), Array(b, weak))._tensor
-    if not _has_nan(a):
-        return Array(found, weak)
-    first_wins = torch.isnan(b) & ~torch.isnan(a)
-    return Array(torch.where(torch.isnan(a), b, torch.where(first_wins, a, found)), weak)
-
-
-def _has_nan(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
+    """Return the smaller of x1 and x2; where one is NaN, the other. Where they are equal, x2 has the derivative."""
+    a, b, weak = pair("fmin", x1, x2)
+    return Array(selection.where(_ordered(unsigned.lt, a, b) | (b != b), a, b), weak)
 
 
 # ------------------------------------------------------------------------------------------------------- comparison
 
 
 def _compare(operation: Callable[..., Tensor], function: str, x: Any, y: Any) -> Array:
-    a, b, weak = _pair(function, x, y)
+    a, b, weak = pair(function, x, y)
+    return Array(_ordered(operation, a, b), weak)
+
+
+def _ordered(operation: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     if a.is_complex():
-        return Array(torch.where(a.real == b.real, operation(a.imag, b.imag), operation(a.real, b.real)), weak)
-    return Array(operation(a, b), weak)
+        return selection.where(a.real == b.real, operation(a.imag, b.imag), operation(a.real, b.real))
+    return operation(a, b)
 
 
 @compares_elements("all")
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where x == y."""
-    a, b, weak = _pair("equal", x, y)
+    a, b, weak = pair("equal", x, y)
     return Array(unsigned.eq(a, b), weak)
 
 
 @compares_elements("any")
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where x != y."""
-    a, b, weak = _pair("not_equal", x, y)
+    a, b, weak = pair("not_equal", x, y)
     return Array(unsigned.ne(a, b), weak)
 
 
@@ -362,41 +330,48 @@ def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 # ----------------------------------------------------------------------------------------------- logical and bitwise
 
 
-def _truth(function: str, *args: Any) -> list[Tensor]:
-    found, _ = promote(function, *args)
-    if len(found) == 2:
-        _check_shapes(function, *found)
-    return [convert(t, torch.bool) for t in found]
+def _operands(function: str, *args: Any) -> tuple[list[Tensor], bool]:
+    if len(args) == 1:
+        return promote(function, *args)
+    a, b, weak = pair(function, *args)
+    return [a, b], weak
+
+
+def _truth(function: str, *args: Any) -> tuple[list[Tensor], bool]:
+    found, weak = _operands(function, *args)
+    return [convert(t, torch.bool) for t in found], weak and without_strong_arrays(*args)
 
 
 @binary_ufunc(identity=True, reduce=ufunc_reductions.reduce_logical_and)
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where both x and y are nonzero."""
-    return Array(torch.logical_and(*_truth("logical_and", x, y)))
+    found, weak = _truth("logical_and", x, y)
+    return Array(torch.logical_and(*found), weak)
 
 
 @binary_ufunc(identity=False, reduce=ufunc_reductions.reduce_logical_or)
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where x or y is nonzero."""
-    return Array(torch.logical_or(*_truth("logical_or", x, y)))
+    found, weak = _truth("logical_or", x, y)
+    return Array(torch.logical_or(*found), weak)
 
 
 @binary_ufunc(identity=False, reduce=ufunc_reductions.reduce_logical_xor)
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where exactly one of x and y is nonzero."""
-    return Array(torch.logical_xor(*_truth("logical_xor", x, y)))
+    found, weak = _truth("logical_xor", x, y)
+    return Array(torch.logical_xor(*found), weak)
 
 
 def logical_not(x: ArrayLike, /) -> Array:
     """Tell where x is zero."""
-    return Array(torch.logical_not(*_truth("logical_not", x)))
+    found, weak = _truth("logical_not", x)
+    return Array(torch.logical_not(*found), weak)
 
 
 def _bits(function: str, *args: Any) -> tuple[list[Tensor], bool]:
-    found, weak = promote(function, *args)
+    found, weak = _operands(function, *args)
     _refuse(function, found[0], "f", "c")
-    if len(found) == 2:
-        _check_shapes(function, *found)
     return found, weak
 
 

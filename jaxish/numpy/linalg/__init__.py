@@ -1,15 +1,15 @@
 """jax.numpy.linalg: linear algebra. This module only hands names on."""
 
 from .decompositions import cholesky as cholesky
-from .decompositions import det as det
 from .decompositions import eig as eig
 from .decompositions import eigh as eigh
 from .decompositions import eigvals as eigvals
 from .decompositions import eigvalsh as eigvalsh
 from .decompositions import qr as qr
-from .decompositions import slogdet as slogdet
 from .decompositions import svd as svd
 from .decompositions import svdvals as svdvals
+from .determinants import det as det
+from .determinants import slogdet as slogdet
 from .norms import matrix_norm as matrix_norm
 from .norms import norm as norm
 from .norms import vector_norm as vector_norm
@@ -21,13 +21,13 @@ from .products import outer as outer
 from .products import tensordot as tensordot
 from .products import trace as trace
 from .products import vecdot as vecdot
+from .pseudo_inverse import pinv as pinv
 from .solving import cond as cond
 from .solving import inv as inv
 from .solving import lstsq as lstsq
 from .solving import matrix_power as matrix_power
 from .solving import matrix_rank as matrix_rank
 from .solving import multi_dot as multi_dot
-from .solving import pinv as pinv
 from .solving import solve as solve
 from .solving import tensorinv as tensorinv
 from .solving import tensorsolve as tensorsolve

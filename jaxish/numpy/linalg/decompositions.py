@@ -1,4 +1,4 @@
-"""Factors of matrices, eigenvalues and determinants. Where the input is singular or not finite, results are NaN."""
+"""Factors and eigenvalues of matrices. Where the input is singular or not finite, results are NaN."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -32,13 +32,6 @@ class QRResult(NamedTuple):
 
     Q: Array
     R: Array
-
-
-class SlogdetResult(NamedTuple):
-    """The sign of a determinant and the logarithm of its absolute value."""
-
-    sign: Array
-    logabsdet: Array
 
 
 class SVDResult(NamedTuple):
@@ -203,30 +196,3 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
     """Return the eigenvalues of Hermitian matrices, ascending; arguments as in `eigh`."""
     t = _hermitian("eigvalsh", a, UPLO, symmetrize_input)
     return Array(or_nan(lambda x: [torch.linalg.eigvalsh(x)], t)[0])
-
-
-def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
-    """Return the signs of determinants and the logarithms of their absolute values.
-
-    `method` ("lu" or "qr") says how JAX would compute them; both have one result.
-    """
-    if method not in (None, "lu", "qr"):
-        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
-    (t,) = matrices("slogdet", a, square=True)
-    if method == "qr" and t.is_complex():
-        raise NotImplementedError("slogdet method='qr' not implemented for complex inputs")
-    sign, logarithm = torch.linalg.slogdet(t)
-    return SlogdetResult(Array(sign), Array(logarithm))
-
-
-def det(a: ArrayLike) -> Array:
-    """Return the determinants of square matrices."""
-    (t,) = matrices("det", a, square=True)
-    size = t.shape[-1]
-    if size == 2:
-        # By its definition, so that derivatives of singular matrices are right.
-        return Array(t[..., 0, 0] * t[..., 1, 1] - t[..., 0, 1] * t[..., 1, 0])
-    if size == 3:
-        minors = torch.linalg.cross(t[..., 1, :], t[..., 2, :], dim=-1)
-        return Array((t[..., 0, :] * minors).sum(-1))
-    return Array(torch.linalg.det(t))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..._core.array import Array, check_arraylike, tensor_of
 from ..._core.dimensions import canonical_axes, static_int
@@ -17,12 +16,8 @@ from ..arguments import ArrayLike
 from ..contractions import PrecisionLike, matmul
 from ..einsum import einsum
 from .decompositions import adjoint, matrices, svd, svdvals
+from .linear_solve import solve_systems
 from .norms import norm
-
-
-def _solve(a: Tensor, b: Tensor) -> Tensor:
-    # A singular matrix gives infinities and NaN, not an error.
-    return torch.linalg.solve_ex(a, b).result
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
@@ -43,53 +38,14 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
             f"solve: shapes must be [..., m, m] and [..., m, n] or [m]; got {tuple(t.shape)} and {tuple(c.shape)}."
         )
     if c.dim() == 1:
-        return Array(_solve(t, c.unsqueeze(-1).expand(*t.shape[:-1], 1)).squeeze(-1))
-    return Array(_solve(t, c))
+        return Array(solve_systems(t, c.unsqueeze(-1).expand(*t.shape[:-1], 1)).squeeze(-1))
+    return Array(solve_systems(t, c))
 
 
 def inv(a: ArrayLike) -> Array:
     """Return the inverses of square matrices; infinities and NaN for singular ones."""
     (t,) = matrices("inv", a, square=True)
-    return Array(_solve(t, torch.eye(t.shape[-1], dtype=t.dtype, device=t.device).expand(t.shape)))
-
-
-def pinv(
-    a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
-) -> Array:
-    """Return the pseudo-inverses of matrices; singular values below `rtol` times the largest count as zero."""
-    if rcond is not None:
-        if rtol is not None:
-            raise ValueError("pinv: only one of rtol and rcond may be specified.")
-        rtol = rcond
-    (t,) = matrices("pinv", a)
-    m, n = t.shape[-2:]
-    if not m or not n:
-        return Array(torch.zeros((*t.shape[:-2], n, m), dtype=t.dtype, device=t.device))
-    if rtol is None:
-        limit: Any = 10.0 * max(m, n) * torch.finfo(t.dtype).eps
-    else:
-        limit = convert(tensor("pinv", rtol), t.real.dtype if t.is_complex() else t.dtype)
-        limit = limit.reshape([*limit.shape, *[1] * 1]) if limit.dim() else limit
-    return Array(_pseudo_inverse(t, limit, hermitian))
-
-
-def _pseudo_inverse(t: Tensor, limit: Any, hermitian: bool) -> Tensor:
-    u, s, vh = (tensor_of(f) for f in svd(Array(t.detach()), full_matrices=False, hermitian=hermitian))
-    kept = s > limit * s[..., :1]
-    inverse = torch.where(kept, 1 / torch.where(kept, s, 1.0), 0.0).unsqueeze(-2)
-    p = (adjoint(vh) * inverse.to(u.dtype)) @ adjoint(u)
-    if not t.requires_grad and t is t.detach():
-        return p
-    # The value does not depend on the singular vectors, so neither should the derivative (Golub and Pereyra 1973):
-    # the two corrections below are zero, and their first derivatives are those of the pseudo-inverse.
-    if hermitian:
-        t = (t + adjoint(t)) / 2
-    change = t - t.detach()
-    flat, eye_m, eye_n = t.detach(), *(torch.eye(k, dtype=t.dtype, device=t.device) for k in t.shape[-2:])
-    first = p @ change @ p
-    left = p @ adjoint(p) @ adjoint(change) @ (eye_m - flat @ p)
-    right = (eye_n - p @ flat) @ adjoint(change) @ adjoint(p) @ p
-    return p - first + left + right
+    return Array(torch.linalg.inv_ex(t).inverse)
 
 
 def lstsq(
