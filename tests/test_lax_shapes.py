@@ -115,6 +115,7 @@ SHAPES = [
     "lax.index_take(f,(i[:2],),(1,))",
     "lax.index_take(f,(i[:2],i[:2]),(0,1))",
     "lax.index_take(f,(-i[:2],i[:2]),(0,1))",
+    "lax.index_take(jnp.arange(3.0),(jnp.array([0,5,-7,2,-1]),),(0,))",
     "lax.iota(jnp.float32,3)",
     "lax.iota(int,3)",
     "lax.iota(bool,2)",

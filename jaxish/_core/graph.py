@@ -27,7 +27,12 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -438,6 +443,10 @@ def trace(
                 outputs = [recorder.lift(out) for out in function(*inputs)]
         except DynamicOutputShapeException as error:
             raise dynamic_shape_error(error) from error
+        except DataDependentOutputException as error:  # an operator of torch's own looks at values
+            raise errors.tracer_error(
+                errors.ConcretizationTypeError, "unknown", f"{error.func} needs values; compute this part outside jit."
+            ) from error
         finally:
             recorder.fake_mode.ended = True
         recorder.graph.output([recorder.node_of(out) for out in outputs])

@@ -123,11 +123,11 @@ def dynamic_update_index_in_dim(
 
 
 def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
-    """Return the elements at integer indices along `axes`, which stand first in the result; clamped, negative ones too."""
+    """Return the elements at integer indices along `axes`, which stand first in the result; modulo the axes' sizes."""
     t, weak = ops.operand("index_take", src)
     dims = [canonical_axis(a, t.dim()) for a in axes]
     places = [tensor_of(ops.array_of("index_take", i, 1)) for i in idxs]
-    places = [torch.where(p < 0, p + t.shape[d], p) for p, d in zip(places, dims, strict=True)]
+    places = [torch.remainder(p.to(torch.int64), t.shape[d]) for p, d in zip(places, dims, strict=True)]
     rest = [d for d in range(t.dim()) if d not in dims]
     return Array(take_elements(t.permute(*dims, *rest), places, GatherScatterMode.CLIP), weak)
 
