@@ -4,3 +4,16 @@ import os
 
 os.environ.setdefault("JAXISH_JIT_TIER", "direct")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import pytest
+
+
+@pytest.fixture
+def compiled():
+    """Run a test on the compiled tier."""
+    from jaxish._core import config
+
+    before = config.jit_tier.value
+    config.jit_tier.set("compiled")
+    yield
+    config.jit_tier.set(before)

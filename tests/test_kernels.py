@@ -8,19 +8,12 @@ import torch
 from oracle import agree
 
 from jaxish._backends import executable, inductor, masks, registry
-from jaxish._core import config, graph
+from jaxish._core import graph
 from jaxish._core.graph import TensorType
 
+pytestmark = pytest.mark.usefixtures("compiled")
 MASK = np.random.RandomState(0).rand(64, 64) < 0.5
 X = np.random.RandomState(1).randn(64, 64).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def compiled():
-    before = config.jit_tier.value
-    config.jit_tier.set("compiled")
-    yield
-    config.jit_tier.set(before)
 
 
 DRAWS = {

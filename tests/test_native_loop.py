@@ -6,18 +6,10 @@ from oracle import agree
 
 import jaxish
 from jaxish._backends import loop_emitter, native_loop
-from jaxish._core import config
 
+pytestmark = pytest.mark.usefixtures("compiled")
 V = np.array([0.3, -0.7, 1.5], np.float32)
 M = np.array([[0.5, 0.1, 0.0], [0.2, 0.3, 0.1], [0.0, 0.1, 0.4]], np.float32)
-
-
-@pytest.fixture(autouse=True)
-def compiled():
-    before = config.jit_tier.value
-    config.jit_tier.set("compiled")
-    yield
-    config.jit_tier.set(before)
 
 
 STEPS = {
