@@ -1,7 +1,7 @@
 """The functorch functions that torch.func is made of: levels, their wrappers, and the stack they stand on.
 
 torch.func itself hides the level numbers that named axes need, and the batch dimensions of results. Nothing else in
-the library names `torch._C._functorch`. Tried on torch 2.9, 2.11 and 2.13.
+the library names `torch._C._functorch`. Tried on torch 2.13.
 """
 
 from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]

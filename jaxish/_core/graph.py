@@ -13,7 +13,7 @@ nothing of the transformations that it is traced under, and traces nest.
 A dispatch mode of our own records, in place of torch's make_fx: make_fx imports Dynamo, Inductor and sympy (1 s)
 and spends its time on symbolic shapes, which this library does not have.
 
-Private torch API used here (tried on 2.9, 2.11, 2.13): FakeTensorMode, `_disable_current_modes`,
+Private torch API used here (tried on 2.13): FakeTensorMode, `_disable_current_modes`,
 `temporarily_clear_interpreter_stack`.
 """
 

@@ -50,11 +50,6 @@ def blocks(lanes: int, count: int) -> Iterator[tuple[slice, slice]]:
             yield rows, slice(start, min(count, start + _LANES))
 
 
-def samples(impl: PRNGImpl, sampler: Sampler, keys: Tensor, count: int) -> Tensor:
-    """Return `count` samples per lane: (lanes, count)."""
-    return drawn(impl, sampler, [keys], count)[0]
-
-
 def drawn(impl: PRNGImpl, sampler: Sampler, keys: Sequence[Tensor], count: int, *parameters: Tensor) -> list[Tensor]:
     """Return all results of a sampler that takes `keys` and parameters (lanes, count): each (lanes, count)."""
     if _together(impl):
@@ -83,7 +78,7 @@ class Draws:
 
     def sample(self, sampler: Sampler, keys: Words) -> Tensor:
         """Return one sample per lane."""
-        return samples(self._impl, sampler, torch.stack(tuple(keys), 1).view(torch.uint32), 1)[:, 0]
+        return drawn(self._impl, sampler, [torch.stack(tuple(keys), 1).view(torch.uint32)], 1)[0][:, 0]
 
 
 class _ThreefryDraws(Draws):

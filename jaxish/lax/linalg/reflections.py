@@ -80,16 +80,6 @@ def _hessenberg(t: Tensor) -> tuple[Tensor, Tensor]:
     return _packed(t, vectors, 1), _stacked(taus, t)
 
 
-def hessenberg_form(t: Tensor) -> tuple[Tensor, Tensor]:
-    """Return upper Hessenberg H and unitary Q with Q H Qᴴ = t."""
-    packed, taus = _hessenberg(t)
-    q = torch.eye(t.shape[-1], dtype=t.dtype, device=t.device).expand(t.shape)
-    if t.shape[-1] > 1:
-        inner = torch.linalg.householder_product(packed[..., 1:, :-1].contiguous(), taus)
-        q = torch.cat([q[..., :1], torch.nn.functional.pad(inner, (0, 0, 1, 0))], -1)
-    return torch.triu(packed, -1), q
-
-
 def _stacked(taus: list[Tensor], like: Tensor) -> Tensor:
     return torch.stack(taus, -1) if taus else like.new_zeros((*like.shape[:-2], 0))
 
