@@ -57,6 +57,41 @@ MOVES = [
     lambda j, k: j.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, j.random.split(c[1])[0]), (0, k[0, 0]))[1],
     lambda j, k: j.lax.fori_loop(0, 3, lambda i, c: j.random.fold_in(c, i), k[0, 0]),
     lambda j, k: j.tree_util.tree_map(lambda a: a, {"k": k}),
+    lambda j, k: j.numpy.stack(arrays=[k, k], dtype=k.dtype),
+    lambda j, k: j.numpy.asarray(k, dtype=k.dtype),
+    lambda j, k: j.numpy.astype(k, k.dtype),
+    lambda j, k: j.numpy.full((2, 3), k[0, :3]),
+    lambda j, k: j.numpy.full((2,), 3.7, k.dtype),
+    lambda j, k: j.numpy.full_like(k, 7, shape=(2,)),
+    lambda j, k: [f((2,), k.dtype) for f in (j.numpy.zeros, j.numpy.ones, j.numpy.empty)],
+    lambda j, k: j.lax.full((2,), k[0, 0]),
+    lambda j, k: j.lax.full_like(k, 0),
+    lambda j, k: j.lax.convert_element_type(k, k.dtype),
+    lambda j, k: j.lax.select_n(j.numpy.array([2, 0, 1]), k[:, 0], k[:, 1], k[:, 2]),
+    lambda j, k: j.lax.index_take(k, (np.array([2, 0]),), (0,)),
+    lambda j, k: j.lax.broadcast_to_rank(k, 3),
+    lambda j, k: j.lax.scatter(k[0], np.array([[1]]), k[1, :1], j.lax.ScatterDimensionNumbers((0,), (), (0,))),
+    lambda j, k: j.lax.gather(k[0], np.array([[1], [3]]), j.lax.GatherDimensionNumbers((), (0,), (0,)), (1,)),
+    lambda j, k: (j.numpy.atleast_1d(k[0, 0]), j.numpy.atleast_2d(k[0], k[0, 0]), j.numpy.atleast_3d(k)),
+    lambda j, k: j.numpy.insert(k, 1, k[2], 0),
+    lambda j, k: (j.numpy.diag(k, 1), j.numpy.diagflat(k[0]), j.numpy.tril(k), j.numpy.triu(k, 1)),
+    lambda j, k: j.numpy.fill_diagonal(k, k[2, 2], inplace=False),
+    lambda j, k: j.numpy.choose(np.array([2, 0, 1, 1]), list(k)),
+    lambda j, k: j.numpy.select([np.arange(4) > 1], [k], k[0, 0]),
+    lambda j, k: j.numpy.compress(np.array([True, False, True]), k, 0),
+    lambda j, k: j.numpy.extract(np.arange(12) > 8, k),
+    lambda j, k: j.numpy.put_along_axis(k, np.array([[1], [2], [0]]), k[0, 0], 1, inplace=False),
+    lambda j, k: j.numpy.place(k, np.arange(12).reshape(3, 4) > 8, k[0], inplace=False),
+    lambda j, k: j.numpy.pad(k, ((1, 0), (0, 2)), mode="wrap"),
+    lambda j, k: (j.numpy.block([[k, k], [k, k]]), j.numpy.c_[k[0], k[1]], j.numpy.column_stack([k, k])),
+    lambda j, k: j.numpy.meshgrid(k[0], k[:, 0]),
+    lambda j, k: j.numpy.meshgrid(k[0], np.arange(2.0), indexing="ij")[0],
+    lambda j, k: j.numpy.broadcast_arrays(k[0], k, np.ones((2, 1, 1)))[:2],
+    lambda j, k: j.numpy.ix_(k[0], k[1]),
+    lambda j, k: (j.numpy.fft.fftshift(k), j.numpy.fft.fftshift(k[0, 0])),
+    lambda j, k: j.random.choice(k[0, 0], k, (2,), axis=1),
+    lambda j, k: j.random.choice(k[0, 0], k[0], (2,), False, p=np.array([0.1, 0.2, 0.3, 0.4])),
+    lambda j, k: j.random.choice(k[0, 0], k, (0,)),
     lambda j, k: j.random.clone(k),
     lambda j, k: j.random.wrap_key_data(j.random.key_data(k)),
 ]
@@ -72,7 +107,16 @@ def test_keys_are_moved_like_any_elements(move, impl):
     agree(program)
 
 
-COMPARISONS = [lambda j, k: k == k[0], lambda j, k: k != k[:, :1]]
+COMPARISONS = [
+    lambda j, k: k == k[0],
+    lambda j, k: k != k[:, :1],
+    lambda j, k: (j.lax.eq(k, k[::-1]), j.lax.ne(k, k[::-1])),
+    lambda j, k: (j.numpy.array_equal(k, k), j.numpy.array_equal(k, k[0]), j.numpy.array_equal(k, k[::-1])),
+    lambda j, k: j.numpy.array_equiv(k, k[0]),
+    lambda j, k: (j.numpy.isnan(k), j.numpy.isfinite(k), j.numpy.isinf(k)),
+    lambda j, k: j.jit(lambda a: j.numpy.isnan(a) | (a == a[0]))(k),
+    lambda j, k: j.numpy.zeros_like(k, dtype="float32"),
+]
 
 
 @pytest.mark.parametrize("compare", COMPARISONS)
@@ -115,6 +159,31 @@ REFUSED = [
     lambda j, k: j.random.wrap_key_data(np.zeros(2, "int32")),
     lambda j, k: j.random.wrap_key_data([0, 1]),
     lambda j, k: j.grad(lambda a: 1.0)(k[0, 0]),
+    lambda j, k: j.numpy.asarray(k, dtype="uint32"),
+    lambda j, k: j.numpy.array([k, k], dtype="float32"),
+    lambda j, k: j.numpy.stack([k, k], dtype="uint32"),
+    lambda j, k: j.numpy.full((2,), k[0, 0], "uint32"),
+    lambda j, k: j.numpy.full_like(k, k[0, 0], dtype="float32"),
+    lambda j, k: j.numpy.astype(np.ones(3), k.dtype),
+    lambda j, k: j.lax.convert_element_type(k, "uint32"),
+    lambda j, k: j.numpy.pad(k, 1),
+    lambda j, k: j.numpy.pad(k, 1, mode="reflect", reflect_type="odd"),
+    lambda j, k: j.numpy.diff(k),
+    lambda j, k: j.numpy.diff(np.ones(3), prepend=k[0, 0]),
+    lambda j, k: j.numpy.ediff1d(k),
+    lambda j, k: j.numpy.from_dlpack(k),
+    lambda j, k: j.numpy.insert(k, 1, 0),
+    lambda j, k: j.numpy.select([np.arange(4) > 1], [k]),
+    lambda j, k: j.numpy.all(k),
+    lambda j, k: j.numpy.zeros(k),
+    lambda j, k: j.numpy.argmax(k),
+    lambda j, k: j.random.choice(k[0, 0], k[0, 0]),
+    lambda j, k: j.random.randint(k[0, 0], (2,), k[0, 1], 3),
+    lambda j, k: k.sum(),
+    lambda j, k: k.astype("uint32"),
+    lambda j, k: k.view("uint32"),
+    lambda j, k: k.real,
+    lambda j, k: k.__dlpack__(),
 ]
 
 
@@ -138,6 +207,35 @@ def test_what_a_key_array_says_of_itself():
             assert jaxish.random.key_impl(found) == jax.random.key_impl(wanted)
             assert jaxish.dtypes.issubdtype(found.dtype, jaxish.dtypes.prng_key)
             assert found.dtype == jaxish.random.key_dtype(impl)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_programs_are_traced_for_key_types(impl):
+    def program(j):
+        one, several = (j.ShapeDtypeStruct(shape, j.random.key_dtype(impl)) for shape in ((), (2, 3)))
+        found = [
+            j.eval_shape(j.random.normal, one),
+            j.eval_shape(lambda k: j.random.split(k, 3), one),
+            j.eval_shape(lambda k: k.T, several),
+            j.jit(lambda k: k[0]).lower(several).out_info,
+        ]
+        return [(x.shape, str(x.dtype)) for x in found]
+
+    agree(program)
+
+
+def test_jaxprs_show_key_types():
+    for function in (lambda k: k, lambda k: (k, k)):
+        texts = [str(j.make_jaxpr(function)(j.random.key(0))) for j in (jaxish, jax)]
+        assert texts[0] == texts[1]
+    jaxpr = jaxish.make_jaxpr(jaxish.random.split)(jaxish.random.key(0)).jaxpr
+    assert [str(v.aval) for v in (*jaxpr.invars, *jaxpr.outvars)] == ["key<fry>[]", "key<fry>[2]"]
+
+
+def test_a_permutation_moves_keys():
+    key, keys = jaxish.random.key(0), jaxish.random.split(jaxish.random.key(1), (4, 3))
+    order = jaxish.random.permutation(key, 3)
+    assert jaxish.numpy.array_equal(jaxish.random.permutation(key, keys, 1), keys[:, order])
 
 
 def test_keys_are_pickled():

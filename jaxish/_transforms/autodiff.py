@@ -205,9 +205,9 @@ def grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Arra
             f"Argument {leaf!r} of type {type(leaf)} is not a valid JAX type: {name} needs arrays or scalars."
         )
     array = as_array(leaf)
-    if isinstance(array.dtype, dtypes.ExtendedDType):
+    if isinstance(array.dtype, dtypes.ExtendedDType) and not allow_int:
         raise TypeError(f"{name} requires real- or complex-valued inputs, but got a random key ({array.dtype}).")
-    if holomorphic and array.dtype.kind != "c":
+    if holomorphic and not dtypes.issubdtype(array.dtype, np.complexfloating):
         raise TypeError(f"{name} with holomorphic=True requires inputs with complex dtype, but got {array.dtype.name}.")
     if not differentiable(array) and not allow_int:
         raise TypeError(

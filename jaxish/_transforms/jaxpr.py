@@ -58,8 +58,11 @@ class Equation:
 class Jaxpr:
     """A graph as inputs, operations and outputs."""
 
-    def __init__(self, graph: Graph, captured: int) -> None:
+    def __init__(
+        self, graph: Graph, captured: int, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+    ) -> None:
         names = _names()
+        self._keys = _key_types(graph, captured, in_avals, out_avals)
         self._vars: dict[fx.Node, list[Var]] = {}
         self.eqns: list[Equation] = []
         inputs: list[Var] = []
@@ -76,7 +79,7 @@ class Jaxpr:
     def _bind(self, node: fx.Node, names: Iterator[str]) -> list[Var]:
         value = node.meta["val"]
         tensors = [value] if isinstance(value, Tensor) else [v for v in value if isinstance(v, Tensor)]
-        self._vars[node] = [Var(next(names), _aval(t)) for t in tensors]
+        self._vars[node] = [Var(next(names), self._keys.get((node, i)) or _aval(t)) for i, t in enumerate(tensors)]
         return self._vars[node]
 
     def _equation(self, node: fx.Node, names: Iterator[str]) -> Equation:
@@ -99,7 +102,7 @@ class ClosedJaxpr:
     """A `Jaxpr` with the arrays that it captured (`consts`)."""
 
     def __init__(self, closed: ClosedGraph, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> None:
-        self.jaxpr = Jaxpr(closed.graph, len(closed.captured))
+        self.jaxpr = Jaxpr(closed.graph, len(closed.captured), in_avals, out_avals)
         self.consts = [Array(t) for t in closed.captured]
         self.in_avals, self.out_avals = list(in_avals), list(out_avals)
         self.graph = closed
@@ -122,6 +125,18 @@ def _names() -> Iterator[str]:
             rest //= 26
         yield name
         count += 1
+
+
+def _key_types(
+    graph: Graph, captured: int, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+) -> dict[tuple[fx.Node, int], ShapedArray]:
+    """Return the types of the inputs and outputs that are keys: the graph has tensors of words in their place."""
+    nodes: Any = graph.module.graph
+    outputs = nodes.output_node().args[0]
+    found = [(n, aval) for n, aval in zip(outputs, out_avals, strict=True)]
+    found += zip([n for n in nodes.nodes if n.op == "placeholder"][captured:], in_avals, strict=False)
+    places = ((n.args if n.target is operator.getitem else (n, 0), aval) for n, aval in found)
+    return {place: aval for place, aval in places if isinstance(aval.dtype, dtypes.ExtendedDType)}
 
 
 def _aval(tensor: Tensor) -> ShapedArray:

@@ -11,7 +11,8 @@ from ..random.generators import PRNGImpl
 from ..random.generators import rbg_prng_impl as rbg_prng_impl
 from ..random.generators import threefry_prng_impl as threefry_prng_impl
 from ..random.generators import unsafe_rbg_prng_impl as unsafe_rbg_prng_impl
-from ..random.keys import KeyArray, PRNGSpec, custom_generator, key
+from ..random.key_array import KeyArray, PRNGSpec
+from ..random.keys import custom_generator, key
 
 
 def define_prng_impl(

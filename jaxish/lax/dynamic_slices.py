@@ -70,7 +70,7 @@ def dynamic_index_in_dim(
     return found if keepdims else Array(tensor_of(found).squeeze(axis), found._weak)
 
 
-@moves_elements(0, 1)
+@moves_elements(0, 1, updates=True)
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Array:
@@ -92,7 +92,7 @@ def dynamic_update_slice(
     return Array(_updated(t, u, starts, 0))
 
 
-@moves_elements(0, 1)
+@moves_elements(0, 1, updates=True)
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:
@@ -106,7 +106,7 @@ def dynamic_update_slice_in_dim(
     )
 
 
-@moves_elements(0, 1)
+@moves_elements(0, 1, updates=True)
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:
@@ -122,6 +122,7 @@ def dynamic_update_index_in_dim(
     return dynamic_update_slice_in_dim(array, new, index, axis, allow_negative_indices=allow_negative_indices)
 
 
+@moves_elements(0)
 def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     """Return the elements at integer indices along `axes`, which stand first in the result; modulo the axes' sizes."""
     t, weak = ops.operand("index_take", src)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, default_torch_device, tensor_of
-from .._core.extended import moves_elements
+from .._core.extended import compares_elements, moves_elements
 from .._core.primitive import conjugate
 from .._core.promotion import convert
 from . import operands as ops
@@ -209,12 +209,14 @@ def conj(x: Any) -> Array:
 # Comparison
 
 
+@compares_elements("all")
 def eq(x: Any, y: Any) -> Array:
     """Return x == y elementwise."""
     (a, b), weak = operands("eq", ops.ANY, x, y)
     return Array(unsigned.eq(a, b), weak)
 
 
+@compares_elements("any")
 def ne(x: Any, y: Any) -> Array:
     """Return x != y elementwise."""
     (a, b), weak = operands("ne", ops.ANY, x, y)
@@ -325,6 +327,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     return _select("select", pred, (on_false, on_true))
 
 
+@moves_elements(1)
 def select_n(which: Any, *cases: Any) -> Array:
     """Return elements of `cases[which]`: `which` is boolean (two cases at most) or an integer."""
     if not cases:
@@ -366,6 +369,7 @@ def _select(name: str, which: Any, cases: tuple[Any, ...]) -> Array:
 # Conversion
 
 
+@moves_elements(0)
 def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     """Return `operand` converted to `new_dtype`, strongly typed.
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, tensor_of
+from .._core.extended import moves_elements
 from .._core.primitive import differentiable
 from .._core.promotion import convert
 from . import operands as ops
@@ -101,6 +102,7 @@ def _integer_indices(name: str, indices: Any) -> Tensor:
     return tensor.to(torch.int64)
 
 
+@moves_elements(0)
 def gather(
     operand: Any,
     start_indices: Any,
@@ -296,6 +298,7 @@ def _check_scatter(t: Tensor, indices: Tensor, u: Tensor, numbers: ScatterDimens
         )
 
 
+@moves_elements(0, 2, updates=True)
 def scatter(
     operand: Any,
     scatter_indices: Any,

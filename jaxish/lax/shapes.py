@@ -17,7 +17,7 @@ from torch import Tensor
 from .._core import dtypes, selection, unsigned
 from .._core.array import Array, default_torch_device, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
-from .._core.extended import moves_elements
+from .._core.extended import fills_elements, moves_elements
 from .._core.promotion import convert
 from . import operands as ops
 from .element_access import has_cheap_value
@@ -132,12 +132,14 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return broadcast_shape(*map(canonical_shape, shapes))
 
 
+@moves_elements(0)
 def broadcast_to_rank(x: Any, rank: int) -> Array:
     """Return `x` with dimensions of size one put in front until it has at least `rank` dimensions."""
     t, weak = operand("broadcast_to_rank", x)
     return Array(t.reshape((1,) * (rank - t.dim()) + tuple(t.shape)), weak)
 
 
+@moves_elements(0)
 def broadcast_like(arr: Any, like_arr: Any) -> Array:
     """Return `arr` broadcast by NumPy's rules to the shape of `like_arr`."""
     t, weak = operand("broadcast_like", arr)
@@ -297,7 +299,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     return Array(unsigned.flip(t, dims) if dims else t, weak)
 
 
-@moves_elements(0)
+@moves_elements(0, slices=True)
 def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Array:
     """Return the elements from start up to limit, `strides` apart, along every dimension.
 
@@ -329,7 +331,7 @@ def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = N
     return Array(t[tuple(map(builtins.slice, starts, limits, steps))], weak)
 
 
-@moves_elements(0)
+@moves_elements(0, slices=True)
 def slice_in_dim(
     operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Array:
@@ -346,7 +348,7 @@ def slice_in_dim(
     return slice(operand, starts, limits, strides)
 
 
-@moves_elements(0)
+@moves_elements(0, slices=True)
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """Return one position along a dimension; `IndexError` when it is out of bounds."""
     array = ops.array_of("index_in_dim", operand)
@@ -361,6 +363,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 # Pad
 
 
+@moves_elements(0, 1)
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """Return `operand` with `padding_value` around and between its elements.
 
@@ -429,6 +432,7 @@ def _zero_padded(t: Tensor, config: Sequence[tuple[int, ...]]) -> Tensor:
 # Constants
 
 
+@fills_elements("fill_value")
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Array:
     """Return an array of this shape with one value everywhere; its dtype is that of the value unless given."""
     _no_sharding(sharding, "full")
@@ -472,7 +476,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
     out = full(
         own_shape if shape is None else shape, fill_value, own_dtype if dtype is None else dtype, sharding=sharding
     )
-    return Array(out._tensor, weak and dtype is None)
+    return Array(out._tensor, True) if weak and dtype is None else out
 
 
 def iota(dtype: Any, size: int) -> Array:

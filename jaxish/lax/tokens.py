@@ -3,6 +3,7 @@
 from typing import Any
 
 from .._core import tree
+from .._core.extended import ExtendedArray
 from .operands import array_of
 
 
@@ -30,4 +31,5 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     if prevent_mlir_dce:
         raise NotImplementedError("dce_sink(prevent_mlir_dce=True) needs MLIR; return the value to keep it computed.")
     for leaf in tree.flatten(val)[0]:
-        array_of("dce_sink", leaf)
+        if not isinstance(leaf, ExtendedArray):
+            array_of("dce_sink", leaf)

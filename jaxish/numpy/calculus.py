@@ -26,7 +26,7 @@ def diff(
 
     Differences of booleans tell where neighbours differ.
     """
-    source = as_array(a)
+    source = Array(tensor("diff", a), _weak(a))
     n = static_int(n, "'n' argument of jnp.diff")
     if not n:
         return source
@@ -39,7 +39,7 @@ def diff(
     for extra, place in ((prepend, 0), (append, len(parts) + 1)):
         if extra is not None:
             check_arraylike("diff", extra)
-            e = as_array(extra)
+            e = Array(tensor("diff", extra), _weak(extra))
             if not e.ndim:
                 sizes = [1 if d == axis else m for d, m in enumerate(source.shape)]
                 e = Array(tensor_of(e).broadcast_to(sizes), e._weak)
@@ -57,8 +57,7 @@ def diff(
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """Return the differences of neighbours in the flattened array, with values put before and behind if given."""
-    source = as_array(ary)
-    t = tensor_of(source).reshape(-1)
+    t = tensor("ediff1d", ary).reshape(-1)
     if t.dtype is torch.bool:
         raise TypeError("ediff1d does not accept dtype bool. Use jnp.diff.")
     found = unsigned.sub(t[1:], t[:-1])
@@ -67,7 +66,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
         parts.insert(0, convert(tensor("ediff1d", to_begin), t.dtype).reshape(-1))
     if to_end is not None:
         parts.append(convert(tensor("ediff1d", to_end), t.dtype).reshape(-1))
-    return Array(torch.cat(parts) if len(parts) > 1 else found, source._weak)
+    return Array(torch.cat(parts) if len(parts) > 1 else found, _weak(ary))
 
 
 def gradient(

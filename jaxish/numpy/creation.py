@@ -12,7 +12,7 @@ from torch import Tensor
 from .._core import dtypes, graph
 from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
 from .._core.dimensions import canonical_shape
-from .._core.extended import moves_elements, refuse
+from .._core.extended import fills_elements, moves_elements, refuse
 from .._core.promotion import cast, check_fits, convert, tensor
 from ..lax.elementwise import warn_complex_to_real
 from .arguments import ArrayLike, DTypeLike, converted, dtype_or, float_dtype, no_sharding, torch_device
@@ -194,6 +194,7 @@ def _shape_argument(function: str, shape: Any, dtype: Any) -> tuple[int, ...]:
     return canonical_shape(shape)
 
 
+@fills_elements()
 def zeros(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """Return an array of zeros (default dtype: floating)."""
     no_sharding("zeros", out_sharding)
@@ -201,6 +202,7 @@ def zeros(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_shardi
     return Array(torch.zeros(sizes, dtype=dtype_or(dtype, "zeros", np.float64), device=torch_device(device)))
 
 
+@fills_elements()
 def ones(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """Return an array of ones (default dtype: floating)."""
     no_sharding("ones", out_sharding)
@@ -214,6 +216,7 @@ def empty(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_shardi
     return zeros(_shape_argument("empty", shape, dtype), dtype, device=device)
 
 
+@fills_elements("fill_value")
 def full(
     shape: Any, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
@@ -229,9 +232,8 @@ def full(
 
 def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, device: torch.device | None) -> Array:
     if isinstance(value, np.generic) or not isinstance(value, _PYTHON_SCALARS):
-        source = as_array(value)
-        filler = tensor_of(source)
-        weak = source._weak and target is None
+        filler = tensor("full", value)
+        weak = target is None and bool(getattr(value, "weak_type", False))
         filler = converted(filler, target or filler.dtype)
         filler = filler if device is None else filler.to(device)
         try:
@@ -276,7 +278,7 @@ def _like(function: str, a: Any, value: int, dtype: DTypeLike, shape: Any, devic
     return Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak)
 
 
-@moves_elements(0)
+@fills_elements(like="a")
 def zeros_like(
     a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
@@ -285,7 +287,7 @@ def zeros_like(
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
-@moves_elements(0)
+@fills_elements(like="a")
 def ones_like(
     a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
@@ -294,13 +296,13 @@ def ones_like(
     return _like("ones_like", a, 1, dtype, shape, device)
 
 
-@moves_elements(0)
+@fills_elements(like="prototype")
 def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Return zeros with the shape and dtype of `prototype` (anything with these two), unless given."""
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
-@moves_elements(0, 1)
+@fills_elements("fill_value", "a")
 def full_like(
     a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None,
     out_sharding: Any = None,
@@ -338,6 +340,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
     return Array(below.to(dtype_or(dtype, "tri", np.float32)))
 
 
+@moves_elements(0)
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """Return `x` converted to `dtype` (None: floating); complex to real by its real part."""
     t = tensor("astype", x)

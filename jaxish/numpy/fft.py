@@ -175,13 +175,13 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
 
 
 def _shifted(function: str, x: Any, axes: Axis, sign: int) -> Array:
-    from .manipulation import roll
+    from .manipulation import reshape, roll, shape
 
-    rank = tensor(function, x).dim()
-    places = canonical_axes(axes, rank)
-    sizes = tensor(function, x).shape
+    check_arraylike(function, x)
+    sizes = shape(x)
+    places = canonical_axes(axes, len(sizes))
     shifts = tuple(sizes[d] // 2 if sign > 0 else -(sizes[d] // 2) for d in places)
-    return roll(x, shifts, places) if places else Array(tensor(function, x))
+    return roll(x, shifts, places) if places else reshape(x, sizes)
 
 
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:

@@ -8,6 +8,7 @@ import torch
 
 from .._core.array import Array
 from .._core.dimensions import canonical_shape
+from .._core.promotion import tensor
 from .._transforms.vmap import vmap
 from .arguments import DTypeLike, torch_device
 from .creation import asarray
@@ -71,7 +72,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """Return an array that shares the memory of an object with `__dlpack__`, or with `copy` has its own."""
     if copy is False and device is not None:
         raise ValueError("from_dlpack: copy=False with another device is not possible.")
-    found = x._tensor if isinstance(x, Array) else torch.from_dlpack(x)
+    found = tensor("from_dlpack", x) if isinstance(x, Array) else torch.from_dlpack(x)
     if device is not None:
         found = found.to(torch_device(device))
     return Array(found.clone() if copy else found)

@@ -115,12 +115,13 @@ def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return concatenate(_each("dstack", tup, atleast_3d), 2, dtype)
 
 
+@moves_elements(0)
 def column_stack(tup: Any) -> Array:
     """Return the arrays, vectors taken as columns, joined along the second axis."""
 
     def column(x: Any) -> Array:
-        wide = as_array(x)
-        return wide if wide.ndim >= 2 else Array(tensor("column_stack", wide).reshape(-1, 1), wide._weak)
+        t = tensor("column_stack", x)
+        return Array(t if t.dim() >= 2 else t.reshape(-1, 1), _weak(x))
 
     return concatenate(_each("column_stack", tup, column), 1)
 
@@ -134,6 +135,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     return concatenate([arr, values], axis)
 
 
+@moves_elements(0)
 def block(arrays: Any) -> Array:
     """Return an array assembled of nested lists of blocks: the innermost lists run along the last axis."""
     found, _ = _block(arrays)
@@ -145,7 +147,7 @@ def _block(part: Any) -> tuple[Array, int]:
         raise ValueError("jnp.block does not allow tuples, got " + repr(part))
     if not isinstance(part, list):
         check_arraylike("block", part)
-        return as_array(part), 1
+        return Array(tensor("block", part), _weak(part)), 1
     if not part:
         raise ValueError("jnp.block does not allow empty list arguments")
     found = [_block(p) for p in part]
@@ -266,6 +268,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
     return Array(t, weak)[(*(slice(None),) * axis, mask)]  # pyright: ignore
 
 
+@moves_elements(0, 2)
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """Return `arr` with `values` inserted before the indices `obj` along `axis` (None: of the flattened array)."""
     from .creation import array, asarray

@@ -163,8 +163,13 @@ def atleast_3d(*arys: ArrayLike) -> Array | list[Array]:
 
 def _each_at_least(function: str, arys: Sequence[Any], widen: Any) -> Any:
     check_arraylike(function, *arys)
-    found = [Array(widen(tensor(function, a)), _weak(a)) for a in arys]
+    found = [_widened(a, function, widen) for a in arys]
     return found[0] if len(found) == 1 else found
+
+
+@moves_elements(0)
+def _widened(a: ArrayLike, function: str, widen: Any) -> Array:
+    return Array(widen(tensor(function, a)), _weak(a))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -175,9 +180,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """Return the arguments broadcast to their common shape."""
     check_arraylike("broadcast_arrays", *args)
-    found = [tensor("broadcast_arrays", a) for a in args]
-    common = broadcast_shape(*(tuple(t.shape) for t in found))
-    return [Array(t.broadcast_to(common), _weak(a)) for t, a in zip(found, args, strict=True)]
+    common = broadcast_shape(*map(shape, args))
+    return [broadcast_to(a, common) for a in args]
 
 
 @moves_elements(0)
@@ -432,6 +436,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return Array(torch.diagonal(t, offset, canonical_axis(axis1, t.dim()), canonical_axis(axis2, t.dim())), _weak(a))
 
 
+@moves_elements(0)
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return the k-th diagonal of a matrix, or a matrix with the vector `v` on its k-th diagonal."""
     t, k = tensor("diag", v), static_int(k, "k")
@@ -477,16 +482,19 @@ def _triangle(function: str, m: ArrayLike, k: int, keep: Any) -> Array:
     return Array(keep(t, int(k)), _weak(m))
 
 
+@moves_elements(0)
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Return the matrices `m` with zeros above the k-th diagonal."""
     return _triangle("tril", m, k, torch.tril)
 
 
+@moves_elements(0)
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Return the matrices `m` with zeros below the k-th diagonal."""
     return _triangle("triu", m, k, torch.triu)
 
 
+@moves_elements(0, 1, updates=True)
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
     """Return `a` with `val` (repeated or cut) on its main diagonal; needs `inplace=False`.
 

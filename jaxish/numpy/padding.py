@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, unsigned
-from .._core.array import Array, as_array, check_arraylike, is_abstract, tensor_of
+from .._core.array import Array, is_abstract, tensor_of
+from .._core.extended import moves_elements
 from .._core.promotion import convert, tensor
 from .arguments import ArrayLike
 from .creation import asarray
@@ -26,6 +27,9 @@ _OPTIONS = {
 }  # fmt: skip
 
 
+_MOVING = ("edge", "reflect", "symmetric", "wrap")
+
+
 def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
     """Return `array` with elements added before and behind along each axis.
 
@@ -33,8 +37,12 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
     "constant" (`constant_values`), "edge", "empty", "linear_ramp" (`end_values`), "maximum", "mean", "median",
     "minimum" (`stat_length`), "reflect", "symmetric" (`reflect_type`), "wrap", or a function as in NumPy.
     """
-    check_arraylike("pad", array)
-    source = as_array(array)
+    moves = mode in _MOVING and not kwargs
+    return (_moved if moves else _padded)(array, pad_width, mode, kwargs)
+
+
+def _padded(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
+    source = Array(tensor("pad", array), _weak(array))
     widths = _widths(pad_width, source.ndim)
     if callable(mode):
         return _pad_by_function(source, widths, mode, kwargs)
@@ -59,6 +67,9 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
             continue
         t = _EXTEND[mode](t, axis, pair, source.ndim, mode, kwargs)
     return Array(t, source._weak)
+
+
+_moved = moves_elements(0)(_padded)
 
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:

@@ -11,9 +11,11 @@ from torch import Tensor
 from .._core import dtypes, errors
 from .._core.array import Array, as_array, check_arraylike, is_abstract
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
+from .._core.extended import ExtendedArray, moves_elements
 from .._core.promotion import convert, tensor
 from .arguments import ArrayLike, DTypeLike, dtype_or, int_dtype, no_sharding, torch_device
 from .elementary import log10
+from .manipulation import _weak, broadcast_to, reshape, shape
 from .ufuncs import power, sign
 
 
@@ -161,19 +163,21 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
         raise ValueError("jax.numpy.meshgrid only supports copy=True")
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Valid values for indexing are 'xy' and 'ij', got {indexing}")
-    found = [tensor("meshgrid", x) for x in xi]
-    if any(t.dim() != 1 for t in found):
-        raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got shapes {[tuple(t.shape) for t in found]}")
-    found = [t.reshape(-1) for t in found]
-    order = list(range(len(found)))
-    if indexing == "xy" and len(found) >= 2:
+    shapes = [shape(x) for x in xi]
+    if any(len(s) != 1 for s in shapes):
+        raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got shapes {shapes}")
+    order = list(range(len(xi)))
+    if indexing == "xy" and len(xi) >= 2:
         order[:2] = [1, 0]
-    out = []
-    sizes = [found[i].shape[0] for i in np.argsort(order)]
-    for place, t, x in zip(order, found, xi, strict=True):
-        t = t.reshape([t.shape[0] if d == place else 1 for d in range(len(found))])
-        out.append(Array(t if sparse else t.broadcast_to(sizes), getattr(x, "weak_type", False)))
-    return out
+    found = [_along(x, place, len(xi)) for place, x in zip(order, xi, strict=True)]
+    sizes = tuple(shapes[i][0] for i in np.argsort(order))
+    return found if sparse else [broadcast_to(x, sizes) for x in found]
+
+
+@moves_elements(0)
+def _along(x: ArrayLike, axis: int, rank: int) -> Array:
+    """Return a vector along one axis of an array of this rank."""
+    return Array(tensor("meshgrid", x).reshape([-1 if d == axis else 1 for d in range(rank)]), _weak(x))
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Array | tuple[Array, ...]:
@@ -193,15 +197,15 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     check_arraylike("ix_", *args)
     out = []
     for i, x in enumerate(args):
+        if len(shape(x)) != 1:
+            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {shape(x)}")
         array = as_array(x)
-        if array.ndim != 1:
-            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {array.shape}")
         if array._tensor.dtype is torch.bool:
             raise NotImplementedError(
                 "Boolean arguments to jax.numpy.ix_ are not implemented; give jnp.where(mask)[0]."
             )
-        t = array._tensor if array.size else array._tensor.to(int_dtype())
-        out.append(Array(t.reshape([-1 if d == i else 1 for d in range(len(args))]), array._weak))
+        is_index = array.size or isinstance(array, ExtendedArray)
+        out.append(_along(array if is_index else Array(array._tensor.to(int_dtype())), i, len(args)))
     return tuple(out)
 
 
@@ -334,11 +338,11 @@ def _arranged(part: Any, ndmin: int, trans1d: int) -> Array:
     if missing <= 0:
         return found
     if not found.ndim:
-        return Array(found._tensor.reshape((1,) * ndmin), found._weak)
+        return reshape(found, (1,) * ndmin)
     # The given dimensions begin at position trans1d of the result's.
     start = trans1d if trans1d >= 0 else missing + trans1d + 1
     sizes = (1,) * start + found.shape + (1,) * (missing - start)
-    return Array(found._tensor.reshape(sizes), found._weak)
+    return reshape(found, sizes)
 
 
 class RClass(_AxisConcatenator):

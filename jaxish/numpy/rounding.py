@@ -10,6 +10,7 @@ from torch import Tensor
 from .._core import dtypes, selection
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import static_int
+from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .arguments import ArrayLike, float_dtype, no_out
 from .manipulation import _weak
@@ -97,6 +98,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
 # -------------------------------------------------------------------------------------------------- special values
 
 
+@compares_elements("all")
 def isfinite(x: ArrayLike, /) -> Array:
     """Tell where x is neither infinite nor NaN."""
     t = tensor("isfinite", x)
@@ -107,6 +109,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return Array(torch.isfinite(t), _weak(x))
 
 
+@compares_elements("any")
 def isinf(x: ArrayLike, /) -> Array:
     """Tell where x is infinite."""
     t = tensor("isinf", x)
@@ -115,6 +118,7 @@ def isinf(x: ArrayLike, /) -> Array:
     return Array(torch.zeros_like(t, dtype=torch.bool) if _whole(t) else torch.isinf(t))
 
 
+@compares_elements("any")
 def isnan(x: ArrayLike, /) -> Array:
     """Tell where x is NaN."""
     t = tensor("isnan", x)
@@ -128,12 +132,14 @@ def _is_infinity(function: str, x: Any, value: float) -> Array:
     return Array(torch.zeros_like(t, dtype=torch.bool) if _whole(t) else t == value)
 
 
+@compares_elements("any")
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Tell where x is positive infinity. Raises `ValueError` for complex numbers."""
     no_out("isposinf", out)
     return _is_infinity("isposinf", x, math.inf)
 
 
+@compares_elements("any")
 def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Tell where x is negative infinity. Raises `ValueError` for complex numbers."""
     no_out("isneginf", out)
@@ -204,6 +210,7 @@ def allclose(
     return Array(torch.all(isclose(a, b, rtol, atol, equal_nan)._tensor))
 
 
+@compares_elements("all")
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have the same shape and elements."""
     check_arraylike("array_equal", a1, a2)
@@ -218,6 +225,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     return Array(torch.all(same))
 
 
+@compares_elements("all")
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Tell whether two arrays broadcast to the same shape and have the same elements there."""
     (x, y), _ = promote("array_equiv", a1, a2)

@@ -51,6 +51,7 @@ def where(
         raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
 
 
+@moves_elements(1, 2)
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
     """Return elements of the first choice whose condition holds, `default` where none does."""
     if len(condlist) != len(choicelist):
@@ -200,6 +201,7 @@ def _not_in_place(function: str, inplace: bool) -> None:
         )
 
 
+@moves_elements(0, 2, updates=True)
 def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *,
     mode: str | None = None,
@@ -207,8 +209,7 @@ def put_along_axis(
     """Return `arr` with `values` put at the places that `take_along_axis` reads; needs `inplace=False`."""
     _not_in_place("put_along_axis", inplace)
     check_arraylike("put_along_axis", arr, indices, values)
-    source, index = as_array(arr), tensor("put_along_axis", indices)
-    t = tensor_of(source)
+    t, index = tensor("put_along_axis", arr), tensor("put_along_axis", indices)
     shape = t.shape
     if axis is None:
         t, axis = t.reshape(-1), 0
@@ -232,9 +233,10 @@ def put_along_axis(
         for d, n in enumerate(t.shape)
     ]
     found = put_elements(t, places, new, "set", GatherScatterMode.from_any(mode))
-    return Array(found.reshape(shape), source._weak)
+    return Array(found.reshape(shape), _weak(arr))
 
 
+@moves_elements(0, 2, updates=True)
 def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
     """Return `a` with the values `v` (repeated or cut) at the flat indices `ind`; needs `inplace=False`.
 
@@ -242,11 +244,10 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     end, except in mode "clip".
     """
     _not_in_place("put", inplace)
-    source, index = as_array(a), tensor("put", ind).reshape(-1)
-    t = tensor_of(source)
+    t, index = tensor("put", a), tensor("put", ind).reshape(-1)
     values = convert(tensor_of(asarray(v)), t.dtype).reshape(-1)
     if not t.numel() or not index.numel() or not values.numel():
-        return source
+        return Array(t, _weak(a))
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.put is not supported. Use 'clip' or 'wrap'.")
     if mode not in (None, "clip", "wrap"):
@@ -261,27 +262,28 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     repeats = -(-index.numel() // values.numel())
     values = values.repeat(repeats)[: index.numel()]
     found = put_elements(t.reshape(-1), [index], values, "set", GatherScatterMode.FILL_OR_DROP)
-    return Array(found.reshape(t.shape), source._weak)
+    return Array(found.reshape(t.shape), _weak(a))
 
 
+@moves_elements(0, 2, updates=True)
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """Return `arr` with the values `vals` (repeated or cut) where `mask` holds, in order; needs `inplace=False`."""
     _not_in_place("place", inplace)
-    source = as_array(arr)
-    t, chosen = tensor_of(source), convert(tensor("place", mask), torch.bool)
+    t, chosen = tensor("place", arr), convert(tensor("place", mask), torch.bool)
     values = convert(tensor("place", vals), t.dtype).reshape(-1)
     if t.numel() != chosen.numel():
         raise ValueError("place: arr and mask must be the same size")
     if not values.numel():
         raise ValueError("Cannot place values from an empty array")
     if not t.numel():
-        return source
+        return Array(t, _weak(arr))
     flat = chosen.reshape(-1)
     rank = torch.remainder(torch.cumsum(flat, 0) - 1, values.numel())
     new = unsigned.via_bits(lambda x: torch.index_select(x, 0, rank), values)
-    return Array(selection.where(flat, new, t.reshape(-1)).reshape(t.shape), source._weak)
+    return Array(selection.where(flat, new, t.reshape(-1)).reshape(t.shape), _weak(arr))
 
 
+@moves_elements(1)
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """Return elements of the arrays `choices`, `a` saying which for each place.
 
@@ -314,6 +316,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     return Array(unsigned.via_bits(lambda s: torch.gather(s, 0, index.unsqueeze(0)).squeeze(0), stacked))
 
 
+@moves_elements(1)
 def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None, fill_value: ArrayLike = 0,
     out: None = None,
@@ -349,14 +352,12 @@ def compress(
     return Array(found._tensor.movedim(0, place), found._weak) if place else found
 
 
+@moves_elements(1)
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
     """Return the elements of the flattened `arr` where the flattened condition holds; `size` as in `compress`."""
     check_arraylike("extract", condition, arr, fill_value)
-    flat, mask = as_array(arr), as_array(condition)
-    return compress(
-        Array(tensor_of(mask).reshape(-1)), Array(tensor_of(flat).reshape(-1), flat._weak), size=size,
-        fill_value=fill_value,
-    )  # fmt: skip
+    flat, mask = tensor("extract", arr).reshape(-1), tensor("extract", condition).reshape(-1)
+    return compress(Array(mask), Array(flat, _weak(arr)), size=size, fill_value=fill_value)
 
 
 def ravel_multi_index(

@@ -1,7 +1,6 @@
-"""Random keys: typed key arrays, raw uint32 keys, and the functions that make them.
+"""Random keys, typed and raw: the functions that make them and take them apart.
 
-A typed key array is a handle on a uint32 tensor whose trailing dimensions hold one key each; its shape is that of the
-array of keys. Functions take typed and raw keys alike and give back what they were given.
+Functions take typed keys (`KeyArray`) and raw ones (uint32 arrays) alike and give back what they were given.
 """
 
 import operator
@@ -14,215 +13,11 @@ import torch
 from torch import Tensor
 
 from .._core import config, dtypes
-from .._core.array import Array, as_array, is_abstract, tensor_of, to_numpy
-from .._core.dtypes import ExtendedDType
-from .._core.errors import KeyReuseError
-from .._core.extended import ExtendedArray, refuse
+from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert
+from .._transforms import key_reuse
 from .generators import GENERATORS, PRNGImpl
-
-
-class PRNGSpec:
-    """A generator that is known by no name, as `key_impl` and `define_prng_impl` return it."""
-
-    __slots__ = ("_impl",)
-
-    def __init__(self, impl: PRNGImpl) -> None:
-        self._impl = impl
-
-    def __repr__(self) -> str:
-        return f"PRNGSpec({self._impl.name!r})"
-
-    def __str__(self) -> str:
-        return str(self._impl)
-
-    def __hash__(self) -> int:
-        return hash(self._impl)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PRNGSpec) and self._impl is other._impl
-
-
-class KeyDType(ExtendedDType):
-    """The dtype of a key array: `key<fry>`."""
-
-    __slots__ = ("impl",)
-    type = dtypes.prng_key
-
-    def __init__(self, impl: PRNGImpl) -> None:
-        self.impl = impl
-
-    @property
-    def name(self) -> str:  # pyright: ignore
-        """`key<tag>`."""
-        return f"key<{self.impl.tag}>"
-
-    @property
-    def itemsize(self) -> int:
-        """The bytes of one key."""
-        return 4 * torch.Size(self.impl.key_shape).numel()
-
-    def wrap(self, tensor: Tensor) -> "KeyArray":
-        """Return the key array on a uint32 tensor."""
-        return KeyArray(tensor, self.impl)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyDType) and self.impl is other.impl
-
-    def __hash__(self) -> int:
-        return hash((KeyDType, id(self.impl)))
-
-
-def resolve(spec: Any) -> PRNGImpl:
-    """Return the generator that a name, a key dtype or None (the default) means. Raises `ValueError`, `TypeError`."""
-    if spec is None:
-        spec = config.default_prng_impl.value
-    if isinstance(spec, PRNGImpl):
-        return spec
-    if isinstance(spec, PRNGSpec):
-        return spec._impl
-    if isinstance(spec, KeyDType):
-        return spec.impl
-    if isinstance(spec, str):
-        if spec in GENERATORS:
-            return GENERATORS[spec]
-        known = ", ".join(f'"{name}"' for name in GENERATORS)
-        raise ValueError(f'unrecognized PRNG implementation "{spec}". Did you mean one of: {known}?')
-    raise TypeError(f"unrecognized type {type(spec)} for specifying PRNG implementation.")
-
-
-class KeyArray(ExtendedArray):
-    """An array of random keys. Made by `jax.random.key` and `split`; it takes part in no arithmetic."""
-
-    __slots__ = ("_impl", "consumed")
-
-    def __init__(self, tensor: Tensor, impl: PRNGImpl, consumed: bool = False) -> None:
-        super().__init__(tensor)
-        self._impl = impl
-        self.consumed = consumed
-
-    @property
-    def kind(self) -> Any:
-        """The key dtype: what makes a key array of a tensor."""
-        return KeyDType(self._impl)
-
-    def words(self) -> list[Array]:
-        """Return the words of the keys, each an array of this array's shape."""
-        tensor = tensor_of(self).view(torch.int32)
-        flat = tensor.reshape(*self.shape, -1)
-        return [Array(w.view(torch.uint32)) for w in flat.unbind(-1)]
-
-    def with_words(self, words: Sequence[Array]) -> "KeyArray":
-        """Return the keys that have these words."""
-        stacked = torch.stack([w._tensor.view(torch.int32) for w in words], -1)
-        tensor = stacked.reshape(*stacked.shape[:-1], *self._impl.key_shape).view(torch.uint32)
-        return KeyArray(tensor, self._impl, self.consumed)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the array of keys."""
-        return tuple(self._tensor.shape[: self._tensor.dim() - len(self._impl.key_shape)])
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of keys."""
-        return torch.Size(self.shape).numel()
-
-    @property
-    def dtype(self) -> KeyDType:
-        """The key dtype."""
-        return KeyDType(self._impl)
-
-    @property
-    def itemsize(self) -> int:
-        """The bytes of one key."""
-        return self.dtype.itemsize
-
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def __iter__(self) -> Any:
-        if not self.ndim:
-            raise TypeError("iteration over a 0-d key array")
-        return (KeyArray(t, self._impl, self.consumed) for t in tensor_of(self).unbind(0))
-
-    def __getitem__(self, index: Any) -> "KeyArray":
-        return self.with_words([w[index] for w in self.words()])  # pyright: ignore
-
-    @property
-    def at(self) -> "_KeyUpdateHelper":
-        """Functional updates: `keys.at[index].set(other)`, `keys.at[index].get()`."""
-        return _KeyUpdateHelper(self)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        raise TypeError(
-            "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) if you "
-            "wish to extract the underlying integer array."
-        )
-
-    def __bool__(self) -> bool:
-        raise TypeError("key array cannot be converted to boolean.")
-
-    def _no_number(self, *_: Any) -> Any:
-        raise TypeError(f"a random key ({self.dtype}) is no number. Use jax.random.key_data(key) for its words.")
-
-    __int__ = __float__ = __complex__ = __index__ = _no_number
-
-    def __repr__(self) -> str:
-        if is_abstract(self):
-            return f"Traced<{self.dtype}[{','.join(map(str, self.shape))}]>"
-        return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{to_numpy(self._tensor)}"
-
-    __str__ = __repr__
-
-    def __format__(self, format_spec: str) -> str:
-        return format(repr(self), format_spec)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (to_numpy(self._tensor), self._impl.name)
-
-
-class _KeyUpdateHelper:
-    """What `keys.at` is, and, indexed, `keys.at[index]`."""
-
-    __slots__ = ("index", "keys")
-
-    def __init__(self, keys: KeyArray, index: Any = None) -> None:
-        self.keys, self.index = keys, index
-
-    def __getitem__(self, index: Any) -> "_KeyUpdateHelper":
-        return _KeyUpdateHelper(self.keys, index)
-
-    def set(self, values: Any, **options: Any) -> KeyArray:
-        """Return the keys after `keys[index] = values`. Raises `TypeError` for values that are no keys of this kind."""
-        if not isinstance(values, KeyArray) or values.kind != self.keys.kind:
-            refuse("scatter", (self.keys, values))
-        pairs = zip(self.keys.words(), values.words(), strict=True)
-        return self.keys.with_words([w.at[self.index].set(v, **options) for w, v in pairs])  # pyright: ignore
-
-    def get(self, **options: Any) -> KeyArray:
-        """Return the keys at the index; without a fill value, those out of bounds have all bits set."""
-        return self.keys.with_words([w.at[self.index].get(**options) for w in self.keys.words()])  # pyright: ignore
-
-    def __getattr__(self, name: str) -> Any:
-        raise TypeError(f"keys.at[...].{name} does not accept dtype {self.keys.dtype}. Keys can be set and got only.")
-
-
-def _unpickle(words: np.ndarray, name: str) -> KeyArray:
-    return KeyArray(tensor_of(as_array(words)), resolve(name))
-
-
-# ---------------------------------------------------------------------------------------------------- making keys
+from .key_array import KeyArray, KeyDType, PRNGSpec, is_checked, resolve, unused
 
 
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
@@ -305,13 +100,8 @@ def check_key(function: str, given: Any, allow_batched: bool = False, consume: b
             f"{function} accepts a single key, but was given a key array of shape {typed.shape} != (). "
             "Use jax.vmap for batching."
         )
-    if consume and config.debug_key_reuse.value:
-        if typed.consumed:
-            raise KeyReuseError(
-                f"Previously-consumed key passed to {function} at index 0. Make new keys with jax.random.split, or "
-                "jax.random.clone the key to use it again on purpose."
-            )
-        typed.consumed = True
+    if consume and is_checked():
+        key_reuse.consume(tensor_of(typed), True, function)
     return typed, was_typed
 
 
@@ -352,7 +142,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
         raise TypeError(
             f"JAX encountered invalid PRNG key data: expected key_data.dtype = uint32; got dtype={array.dtype}"
         )
-    return KeyArray(tensor_of(array), generator)
+    return KeyArray(unused(tensor_of(array)), generator)
 
 
 def key_data(keys: Any) -> Array:
@@ -371,7 +161,7 @@ def clone(key: Any) -> Array:
     """Return the key as one that was not used yet, for `jax_debug_key_reuse`."""
     if not isinstance(key, KeyArray):
         return as_array(key)
-    return KeyArray(tensor_of(key), key._impl)
+    return KeyArray(unused(tensor_of(key)), key._impl)
 
 
 def split(key: Any, num: int | Sequence[int] = 2) -> Array:
