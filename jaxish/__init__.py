@@ -7,18 +7,19 @@ This module hands on the names of `jax`.
 from . import core as core
 from . import custom_batching as custom_batching
 from . import debug as debug
+from . import distributed as distributed
 from . import dtypes as dtypes
 from . import errors as errors
 from . import lax as lax
 from . import nn as nn
 from . import numpy as numpy
 from . import random as random
+from . import sharding as sharding
 from . import stages as stages
 from . import tree as tree
 from . import tree_util as tree_util
 from . import typing as typing
 from ._backends.devices import Device as Device
-from ._backends.devices import Shard as Shard
 from ._backends.devices import default_backend as default_backend
 from ._backends.devices import device_count as device_count
 from ._backends.devices import devices as devices
@@ -27,6 +28,10 @@ from ._backends.devices import local_devices as local_devices
 from ._backends.devices import process_count as process_count
 from ._backends.devices import process_index as process_index
 from ._backends.devices import process_indices as process_indices
+from ._backends.meshes import make_mesh as make_mesh
+from ._backends.meshes import set_mesh as set_mesh
+from ._backends.shardings import NamedSharding as NamedSharding
+from ._backends.shardings import Shard as Shard
 from ._core.array import Array as Array
 from ._core.avals import ShapeDtypeStruct as ShapeDtypeStruct
 from ._core.avals import aval_of
@@ -46,6 +51,9 @@ from ._core.config import numpy_dtype_promotion as numpy_dtype_promotion
 from ._core.config import numpy_rank_promotion as numpy_rank_promotion
 from ._core.config import threefry_partitionable as threefry_partitionable
 from ._core.dtypes import float0 as float0
+from ._transforms.assembly import make_array_from_callback as make_array_from_callback
+from ._transforms.assembly import make_array_from_process_local_data as make_array_from_process_local_data
+from ._transforms.assembly import make_array_from_single_device_arrays as make_array_from_single_device_arrays
 from ._transforms.autodiff import grad as grad
 from ._transforms.autodiff import jvp as jvp
 from ._transforms.autodiff import linear_transpose as linear_transpose
@@ -75,12 +83,16 @@ from ._transforms.placement import block_until_ready as block_until_ready
 from ._transforms.placement import copy_to_host_async as copy_to_host_async
 from ._transforms.placement import device_get as device_get
 from ._transforms.placement import device_put as device_put
+from ._transforms.placement import reshard as reshard
 from ._transforms.remat import checkpoint as checkpoint
 from ._transforms.remat import checkpoint_policies as checkpoint_policies
+from ._transforms.shard_map import pmap as pmap
+from ._transforms.shard_map import shard_map as shard_map
 from ._transforms.vmap import vmap as vmap
 from .core import ensure_compile_time_eval as ensure_compile_time_eval
 from .version import __version__ as __version__
 from .version import __version_info__ as __version_info__
 
+P = sharding.PartitionSpec
 remat = checkpoint
 typeof = aval_of

@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("JAXISH_JIT_TIER", "direct")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")  # of jaxish and of JAX, for the tests of shardings
 
 import pytest
 

@@ -1,19 +1,25 @@
-"""Devices: the CPU, and the GPUs that torch sees, as JAX's device objects."""
+"""Devices: the CPU (as many as `jax_num_cpu_devices` says, which share its memory), and the GPUs that torch sees.
+
+Started as one of several processes (`jax.distributed.initialize`), each process has one device, and the devices of all
+processes are listed.
+"""
 
 import functools
-from dataclasses import dataclass
-from typing import Any
+import os
+import re
+import threading
 
 import torch
 
-from .._core.array import default_torch_device
+from .._core import config
 
 
 class Device:
-    """A place where arrays live. `torch_device` is torch's name for it."""
+    """A place where arrays live. `torch_device` is torch's name for it in the process `process_index`."""
 
-    def __init__(self, torch_device: torch.device, id: int) -> None:
-        self.torch_device, self.id, self.process_index, self.local_hardware_id = torch_device, id, 0, id
+    def __init__(self, torch_device: torch.device, id: int, process_index: int = 0) -> None:
+        self.torch_device, self.id, self.process_index = torch_device, id, process_index
+        self.local_hardware_id = torch_device.index or 0 if torch_device.type == "cuda" else id
 
     @property
     def platform(self) -> str:
@@ -47,54 +53,54 @@ class Device:
         return f"{'cuda' if self.platform == 'gpu' else 'cpu'}:{self.id}"
 
 
-@functools.cache
+# Which process this is, and how many there are: `processes.initialize` sets them.
+_process = (0, 1)
+_listing = threading.Lock()
+
+
+def join_processes(index: int, count: int) -> None:
+    """Note that this is process `index` of `count`, each of which has one device."""
+    global _process
+    _process = (index, count)
+    _listed.cache_clear()
+
+
 def _all(platform: str) -> tuple[Device, ...]:
+    with _listing:  # a device is one object in all threads
+        return _listed(platform)
+
+
+@functools.cache
+def _listed(platform: str) -> tuple[Device, ...]:
+    index, count = _process
     if platform == "gpu":
-        return tuple(Device(torch.device("cuda", i), i) for i in range(torch.cuda.device_count()))
-    return (Device(torch.device("cpu"), 0),)
+        present = torch.cuda.device_count()
+        if count == 1:
+            return tuple(Device(torch.device("cuda", i), i) for i in range(present))
+        own = torch.cuda.current_device() if present else 0
+        places = [torch.device("cuda", own if i == index else i % present) for i in range(count)] if present else []
+        return tuple(Device(place, i, i) for i, place in enumerate(places))
+    cpu = torch.device("cpu")
+    if count > 1:
+        return tuple(Device(cpu, i, i) for i in range(count))
+    return tuple(Device(cpu, i) for i in range(_cpu_count()))
 
 
-class SingleDeviceSharding:
-    """The sharding of an array that lives on one device."""
-
-    memory_kind = "device"
-    is_fully_addressable = is_fully_replicated = True
-    num_devices = 1
-
-    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        if memory_kind not in (None, "device"):
-            raise NotImplementedError(f"memory kind {memory_kind!r} is not supported; arrays live in device memory.")
-        self._device = device
-
-    @property
-    def device_set(self) -> set[Device]:
-        """The device, as a set."""
-        return {self._device}
-
-    addressable_devices = device_set
-
-    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the part on each device: all of it."""
-        return tuple(global_shape)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding) and self._device is other._device
-
-    def __hash__(self) -> int:
-        return hash((SingleDeviceSharding, self._device))
-
-    def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+def _cpu_count() -> int:
+    wanted = config.num_cpu_devices.value
+    flags = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    return wanted if wanted > 0 else int(flags[1]) if flags else 1
 
 
-@dataclass(frozen=True)
-class Shard:
-    """The part of an array on one device."""
+def _refuse_late_change() -> None:
+    if _listed.cache_info().currsize:
+        raise RuntimeError(
+            "jax_num_cpu_devices config should be updated before backends are initialized i.e. before any JAX "
+            "operation is executed. Set it right after the import: devices were asked for already."
+        )
 
-    device: Device
-    index: tuple[slice, ...]
-    replica_id: int
-    data: Any
+
+config.num_cpu_devices.on_change.append(_refuse_late_change)
 
 
 _PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu"}
@@ -118,21 +124,22 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """Return the devices of this process. Raises `ValueError` for another process's index."""
+    """Return the devices of a process, by default of this one. Raises `ValueError` for an index of no process."""
     index = host_id if process_index is None else process_index
-    if index not in (None, 0):
-        raise ValueError(f"Unknown process_index {index}: this is process 0 of 1.")
-    return devices(backend)
+    own, count = _process
+    if index is not None and not 0 <= index < count:
+        raise ValueError(f"Unknown process_index {index}: this is process {own} of {count}.")
+    return [d for d in devices(backend) if d.process_index == (own if index is None else index)]
 
 
 def device_count(backend: str | None = None) -> int:
-    """Return the number of devices."""
+    """Return the number of devices of all processes."""
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
     """Return the number of devices of this process."""
-    return len(devices(backend))
+    return len(local_devices(backend=backend))
 
 
 def default_backend() -> str:
@@ -142,35 +149,20 @@ def default_backend() -> str:
 
 def process_index(backend: str | None = None) -> int:
     """Return this process's index."""
-    return 0
+    return _process[0]
 
 
 def process_count(backend: str | None = None) -> int:
     """Return the number of processes."""
-    return 1
+    return _process[1]
 
 
 def process_indices(backend: str | None = None) -> list[int]:
     """Return all process indices."""
-    return [0]
+    return list(range(_process[1]))
 
 
 def of(tensor: torch.Tensor) -> Device:
-    """Return the device of a tensor."""
-    if tensor.device.type == "cuda":
-        return _all("gpu")[tensor.device.index or 0]
-    return _all("cpu")[0]
-
-
-def to_torch(device: Any) -> torch.device:
-    """Return the torch device of a `Device`, or the default one for None. Raises `NotImplementedError` for shardings."""
-    if device is None:
-        return default_torch_device()
-    if isinstance(device, Device):
-        return device.torch_device
-    single = getattr(device, "_device", None)
-    if isinstance(single, Device):
-        return single.torch_device
-    raise NotImplementedError(
-        f"Placement by {type(device).__name__} is not supported in this version; pass a device of jax.devices()."
-    )
+    """Return the device of a tensor: this process's first one on that torch device."""
+    own = local_devices(backend="gpu" if tensor.device.type == "cuda" else "cpu")
+    return own[tensor.device.index or 0 if len(own) > 1 and tensor.device.type == "cuda" else 0]

@@ -25,7 +25,7 @@ from torch.fx import GraphModule
 from .._core import config, debugging, graph
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
-from . import background, registry, structured
+from . import background, processes, registry, spmd, structured
 
 
 class Executable:
@@ -37,11 +37,14 @@ class Executable:
         self.backend = config.backend.value
         # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
         direct = debugging.is_on() or graph.has_effects(body)
-        self.run: Callable[..., Sequence[Tensor]] = {
-            "direct": self.direct,
-            "compiled": self._compile_and_run,
-            "auto": self._run_first,
-        }["direct" if direct else config.jit_tier.value]
+        tiers = {"direct": self.direct, "compiled": self._compile_and_run, "auto": self._run_first}
+        self._use(tiers["direct" if direct else config.jit_tier.value])
+
+    def _use(self, run: Callable[..., Sequence[Tensor]]) -> None:
+        """Run by `run` from here on."""
+        several = processes.are_several()
+        self._run_alone = run
+        self.run: Callable[..., Sequence[Tensor]] = self._run_among_processes if several else run
 
     @property
     def direct(self) -> Callable[..., Sequence[Tensor]]:
@@ -51,26 +54,29 @@ class Executable:
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
         if not can_compile() or graph.has_effects(self.body):
-            self.run = self.direct
+            self._use(self.direct)
             return
         request = self._compiled = self.request()
-        self.run = request.compile() if request.is_worthwhile() else _unfused(self.body)
+        self._use(request.compile() if request.is_worthwhile() else _unfused(self.body))
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""
         module = lowered(self.body, self.backend)
         return Request(module, self.body.in_types, self.backend, structured.types_in(module))
 
+    def _run_among_processes(self, *tensors: Tensor) -> Sequence[Tensor]:
+        return spmd.run(self.body, tensors, self._run_alone, lambda body: of(body).run)
+
     def _compile_and_run(self, *tensors: Tensor) -> Sequence[Tensor]:
         self.compile()
         return self.run(*tensors)
 
     def _run_first(self, *tensors: Tensor) -> Sequence[Tensor]:
-        self.run = self._run_again
+        self._use(self._run_again)
         return self.direct(*tensors)
 
     def _run_again(self, *tensors: Tensor) -> Sequence[Tensor]:
-        self.run = self.direct
+        self._use(self.direct)
         if can_compile():
             background.compiler().submit(self)
         return self.direct(*tensors)

@@ -20,12 +20,14 @@ from . import config, dtypes, errors, functorch, graph
 class Array:
     """JAX's array type: immutable, with `.at[...]` for functional updates. Made by `jax.numpy` functions."""
 
-    __slots__ = ("__weakref__", "_tensor", "_weak")
+    # `_sharding` is set where an array was placed by the program, and by nothing else.
+    __slots__ = ("__weakref__", "_sharding", "_tensor", "_weak")
     __array_priority__ = 100
     __hash__ = None  # pyright: ignore
 
     _tensor: Tensor
     _weak: bool
+    _sharding: Any
 
     def __init__(self, tensor: Tensor, weak: bool = False) -> None:
         self._tensor = tensor
@@ -140,6 +142,8 @@ class Array:
             if graph.is_batched(tensor) or graph.is_fake(tensor):
                 raise errors.tracer_error(error, type_text(self), detail, graph.origin(tensor))
             tensor = graph.base_of(tensor)
+        if type(tensor) is not Tensor and hasattr(tensor, "placements"):
+            tensor = _held_whole(tensor)
         return tensor.detach() if tensor.requires_grad else tensor
 
     def _scalar(self, function: str) -> Any:
@@ -283,6 +287,17 @@ class Array:
     def kind(self) -> Any:
         """What `from_kind` needs besides the tensor to make a handle like this one."""
         return self._weak
+
+
+def _held_whole(tensor: Any) -> Tensor:
+    """Return the values of a tensor over several processes (a DTensor), of which each must hold all or a summand."""
+    if any(p.is_shard() for p in tensor.placements):
+        raise RuntimeError(
+            "Fetching value for `jax.Array` that spans non-addressable (non process local) devices is not possible: this "
+            "process has a part of it, see `x.addressable_shards`. Lay it over the devices with PartitionSpec() for a "
+            "whole copy in each process."
+        )
+    return tensor.full_tensor()
 
 
 def from_kind(tensor: Tensor, kind: Any) -> Array:

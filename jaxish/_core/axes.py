@@ -19,12 +19,16 @@ from . import functorch, graph
 
 @dataclass(frozen=True)
 class Frame:
-    """A bound axis name: its size and the functorch level that maps it (None where no vmap does)."""
+    """A bound axis name: its size and the functorch level that maps it (None where no vmap does).
+
+    `spmd` names the mesh axes over which sharding constraints lay the new dimension; with these, `name` may be None.
+    """
 
     name: Hashable
     size: int
     level: int | None
     trace: "graph.Trace | None"
+    spmd: tuple[Hashable, ...] = ()
 
 
 class _Frames(threading.local):
@@ -47,6 +51,7 @@ def map_tensors(
     dims: Sequence[int | None],
     size: int,
     name: Hashable | None = None,
+    spmd: tuple[Hashable, ...] = (),
 ) -> list[tuple[Tensor, int | None]]:
     """Call `function` on all slices of `tensors` along `dims` at once: every batching in the library goes here.
 
@@ -57,7 +62,7 @@ def map_tensors(
     level = functorch.vmap_increment_nesting(size, "different")
     try:
         slices = [t if d is None else functorch.add_batch_dim(t, d, level) for t, d in zip(tensors, dims, strict=True)]
-        with nullcontext() if name is None else bound(name, size, level):
+        with nullcontext() if name is None and not spmd else bound(name, size, level, spmd):
             return [functorch.unwrap_batched(out, level) for out in function(*slices)]
     finally:
         functorch.vmap_decrement_nesting()
@@ -72,9 +77,9 @@ def _load_decompositions() -> None:
 
 
 @contextmanager
-def bound(name: Hashable, size: int, level: int | None = None) -> Iterator[None]:
+def bound(name: Hashable, size: int, level: int | None = None, spmd: tuple[Hashable, ...] = ()) -> Iterator[None]:
     """Bind an axis name for a block; `level` is the functorch level that maps it."""
-    _frames.stack.append(Frame(name, size, level, graph.current_trace()))
+    _frames.stack.append(Frame(name, size, level, graph.current_trace(), spmd))
     try:
         yield
     finally:
@@ -104,7 +109,7 @@ def _frame(name: Hashable) -> Frame:
     for frame in reversed(_frames.stack):
         if frame.name == name:
             return frame
-    known = ", ".join(repr(f.name) for f in _frames.stack) or "none"
+    known = ", ".join(repr(f.name) for f in _frames.stack if f.name is not None) or "none"
     raise NameError(
         f"Found an unbound axis name: {name}. The names bound here are: {known}. "
         "Bind it with axis_name= of vmap or pmap, or through the mesh of shard_map."
@@ -113,11 +118,19 @@ def _frame(name: Hashable) -> Frame:
 
 def name_at(level: int) -> Hashable | None:
     """Return the axis name that the functorch level `level` of the current trace maps, or None."""
+    frame = _frame_at(level)
+    return None if frame is None else frame.name
+
+
+def spmd_at(level: int) -> tuple[Hashable, ...]:
+    """Return the mesh axes that the dimension of the functorch level `level` goes along in sharding constraints."""
+    frame = _frame_at(level)
+    return () if frame is None else frame.spmd
+
+
+def _frame_at(level: int) -> Frame | None:
     trace = graph.current_trace()
-    for frame in reversed(_frames.stack):
-        if frame.level == level and frame.trace is trace:
-            return frame.name
-    return None
+    return next((f for f in reversed(_frames.stack) if f.level == level and f.trace is trace), None)
 
 
 def environment() -> tuple[tuple[Hashable, int], ...]:

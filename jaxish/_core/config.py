@@ -27,7 +27,7 @@ _states: dict[tuple[Any, ...], int] = {}
 def state() -> int:
     """Return a number that is the same whenever the same values are in force."""
     if _thread.state_epoch != _epoch:
-        values = tuple(flag.value for flag in FLAGS.values() if flag.traced)
+        values = (*(flag.value for flag in FLAGS.values() if flag.traced), mesh.value)
         _thread.state = _states.setdefault(values, len(_states))
         _thread.state_epoch = _epoch
     return _thread.state
@@ -73,9 +73,20 @@ class Flag:
     def set(self, value: Any) -> None:
         """Set the global value."""
         global _epoch
-        self._global = self._checked(value)
+        before, self._global = self._global, self._checked(value)
         _epoch += 1
-        self._notify()
+        try:
+            self._notify()
+        except Exception:
+            self._global = before
+            raise
+
+    def swap(self, value: Any) -> Any:
+        """Set the value in this thread for good, and return the one that was in force."""
+        before = self.value
+        _thread.overrides = {**_thread.overrides, self.name: value}
+        _thread.state_epoch = -1
+        return before
 
     def _notify(self) -> None:
         for hook in self.on_change:
@@ -90,7 +101,8 @@ class Flag:
         try:
             yield
         finally:
-            _thread.overrides = previous
+            rest = {k: v for k, v in _thread.overrides.items() if k != self.name}
+            _thread.overrides = {**rest, self.name: previous[self.name]} if self.name in previous else rest
             _thread.state_epoch = -1
             self._notify()
 
@@ -116,6 +128,12 @@ numpy_dtype_promotion = Flag(
 default_matmul_precision = Flag(
     "jax_default_matmul_precision", None, "Precision of matrix products and convolutions.", _PRECISIONS
 )
+num_cpu_devices = Flag(
+    "jax_num_cpu_devices",
+    -1,
+    "How many devices the CPU counts as; to be set before devices are asked for.",
+    traced=False,
+)
 default_device = Flag("jax_default_device", None, "The device on which new arrays are made.")
 default_prng_impl = Flag(
     "jax_default_prng_impl",
@@ -137,6 +155,9 @@ jit_tier = Flag(
 backend = Flag("jaxish_backend", "inductor", "The torch.compile backend that compiles graphs, by name.")
 
 FLAGS = {flag.name: flag for flag in list(globals().values()) if isinstance(flag, Flag)}
+
+# The meshes in force (`_backends/meshes.py`): no option of the user's, but traced programs depend on them.
+mesh = Flag("jaxish_mesh_in_force", None, "The mesh of set_mesh, that of use_abstract_mesh, and that of `with mesh:`.")
 
 
 class Config:

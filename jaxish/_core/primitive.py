@@ -17,16 +17,20 @@ primitive's graphs, so that they nest to any order.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import axes, functorch, graph
+from .boxes import Box
 from .graph import Graph, TensorType
 
 Dims = Sequence[int | None]
+
+# What runs primitives in a program of several processes (`_backends/spmd.py`), where inputs may be distributed.
+among_processes: "Callable[[Primitive, Sequence[Tensor]], list[Tensor]] | None" = None
 
 
 class Primitive:
@@ -35,6 +39,8 @@ class Primitive:
     __name__ = "primitive"  # FX names nodes by these two
     __module__ = "jaxish"
 
+    is_elementwise = False  # whether each element of the result is made of one element of each operand, broadcast
+    places_results = False  # whether it lays its results over devices
     is_instruction = False  # whether loops in C++ (`_backends/loop_emitter.py`) have it as an operation of its own
 
     @property
@@ -53,6 +59,15 @@ class Primitive:
     def lower(self, *inputs: Tensor) -> list[Tensor]:
         """Compute the results while a graph is traced for a backend, by operators that it knows."""
         return self.run(*inputs)
+
+    def part(
+        self, index: int, box: Box, types: Sequence[TensorType]
+    ) -> "tuple[list[Box | None], Callable[..., Tensor]] | None":
+        """Return the boxes of the inputs (None: all) that a box of result `index` is made of, and what makes it.
+
+        None where it takes all of the inputs. The function's result has the box's elements, in any shape.
+        """
+        return None
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         """Return results and their batch dimensions, for inputs batched along `dims` (None: not batched)."""
@@ -87,7 +102,7 @@ class Primitive:
     def _base(self, *inputs: Tensor) -> list[Tensor]:
         trace = graph.current_trace() if graph.tracing else None
         if trace is None:
-            return self.run(*inputs)
+            return self.run(*inputs) if among_processes is None else among_processes(self, inputs)
         inputs = tuple(map(trace.lift, inputs))
         if trace.lowering is not None and not (self.is_instruction and trace.lowering == "loop"):
             return self.lower(*inputs)

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .._backends.constraint import sharding_of
+from .._core import tree
+from .._core.array import as_array, is_abstract
 from .callbacks import debug_callback
 
 _log = logging.getLogger("jaxish")
@@ -91,22 +94,28 @@ def breakpoint(
     debug_callback(lambda: sys.breakpointhook(), ordered=ordered)
 
 
-def inspect_array_sharding(value: Any, *, callback: Any) -> None:
-    """Refused: arrays here are on one device."""
-    raise NotImplementedError("inspect_array_sharding is not supported; arrays are on one device, see x.devices().")
+def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
+    """Call `callback` with the sharding of each array of the pytree `value`.
+
+    Raises `NotImplementedError` inside a traced function, where it is not known yet.
+    """
+    for array in map(as_array, tree.flatten(value)[0]):
+        if is_abstract(array):
+            raise NotImplementedError("inspect_array_sharding sees results: call it outside of jit, or use x.sharding.")
+        callback(sharding_of(array))
 
 
 def visualize_sharding(
     shape: Any, sharding: Any, *, use_color: bool = True, scale: float = 1.0, min_width: int = 9, max_width: int = 80,
     color_map: Any = None,
 ) -> None:  # fmt: skip
-    """Refused: arrays here are on one device."""
-    raise NotImplementedError("visualize_sharding is not supported; arrays are on one device.")
+    """Refused: there is no picture of a sharding."""
+    raise NotImplementedError("visualize_sharding is not supported; print sharding.devices_indices_map(shape).")
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
-    """Refused: arrays here are on one device."""
-    raise NotImplementedError("visualize_array_sharding is not supported; arrays are on one device, see x.devices().")
+    """Refused: there is no picture of a sharding."""
+    raise NotImplementedError("visualize_array_sharding is not supported; print arr.addressable_shards.")
 
 
 class DebugEffect:

@@ -20,13 +20,16 @@ import optree
 import torch
 from torch import Tensor
 
-from .._backends import executable
+from .._backends import constraint, executable
 from .._core import axes, config, derived, dtypes, functorch, graph, residuals, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .._core.avals import ShapedArray, ShapeDtypeStruct
+from .._core.extended import blank
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
+from . import key_reuse
 from .flat import Output, arrays_from, as_argument, check_callable, name_of
+from .placement import Placement
 
 _log = logging.getLogger("jaxish")
 UNSPECIFIED = object()
@@ -90,7 +93,21 @@ class Program:
         """The types of the results' leaves."""
         nodes = self.closed.graph.module.graph.output_node().args[0]
         handles = arrays_from([node.meta["val"] for node in nodes], self.out_kinds)  # pyright: ignore
-        return [ShapeDtypeStruct(h.shape, h.dtype, weak_type=h.weak_type) for h in handles]
+        shardings = [getattr(kind, "sharding", None) for kind in self.out_kinds]
+        pairs = zip(handles, shardings, strict=True)
+        return [ShapeDtypeStruct(h.shape, h.dtype, weak_type=h.weak_type, sharding=s) for h, s in pairs]
+
+
+class CheckedProgram(Program):
+    """A program that was traced while `jax_debug_key_reuse` is set: its calls consume keys."""
+
+    key_use: key_reuse.KeyUse
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+        inputs = [*self.closed.closure(), *tensors]
+        key_reuse.consume_all(self.key_use.sinks, inputs, "jit-compiled function")
+        leaves, spec = tree.flatten(super().__call__(tensors))
+        return spec.unflatten(self.key_use.noted(leaves, inputs))
 
 
 def trace_program(
@@ -100,11 +117,14 @@ def trace_program(
     """Trace `fun` on abstract values of the types of `arrays`; `rebuild` makes its arguments of them."""
     kinds = [a.kind for a in arrays]
     output: Output | None = None
+    keys = key_reuse.Watch() if config.debug_key_reuse.value else None
 
     def flat(*tensors: Tensor) -> list[Tensor]:
         nonlocal output
         args, kwargs = rebuild(arrays_from(tensors, kinds))
         output = Output(fun(*args, **kwargs), name_of(fun))
+        if keys is not None:
+            keys.saw(tensors, output.arrays)
         return output.tensors
 
     start = time.perf_counter()
@@ -114,7 +134,20 @@ def trace_program(
         _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, time.perf_counter() - start)
     assert output is not None
     in_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in arrays)
-    return Program(closed, output.spec, tuple(output.kinds), in_avals, name_of(fun))
+    out_kinds = constraint.kinds_of_results(closed.graph, output.kinds) if transformation == "jit" else output.kinds
+    program = Program(closed, output.spec, tuple(out_kinds), in_avals, name_of(fun))
+    return program if keys is None else _checked(program, keys.use_of(closed), arrays, transformation)
+
+
+def _checked(program: Program, use: key_reuse.KeyUse, arrays: Sequence[Array], transformation: str) -> Program:
+    parts = vars(program)
+    if transformation == "jit":
+        program = CheckedProgram(**parts)
+        program.key_use = use
+        return program
+    children = program.out_spec.children()
+    carries = children[0].num_leaves if transformation == "scan" and children else len(arrays)
+    return Program(**{**parts, "closed": key_reuse.watched(program.closed, use, transformation, arrays, carries)})
 
 
 def types_key(arrays: Sequence[Array], spec: tree.Spec) -> tuple[Any, ...]:
@@ -231,14 +264,17 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
 _SIMPLE = (Array, int, float, complex)  # arguments that are arrays, whatever the function
 
 
+_AS_IT_COMES = Placement()
+
+
 class Jitted:
     """What `jit` returns: calls run compiled programs, one per signature of the arguments."""
 
-    def __init__(self, fun: Callable[..., Any], signature: Signature) -> None:
+    def __init__(self, fun: Callable[..., Any], signature: Signature, placement: Placement = _AS_IT_COMES) -> None:
         functools.update_wrapper(self, fun)
-        self._fun, self._signature = fun, signature
-        self._programs = programs_of(fun, signature)
-        self._simple = signature == Signature((), frozenset(), (), frozenset())
+        self._fun, self._signature, self._placement = fun, signature, placement
+        self._programs = programs_of(fun, (signature, placement))
+        self._simple = (signature, placement) == (Signature((), frozenset(), (), frozenset()), _AS_IT_COMES)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._simple and not kwargs and not graph.tracing:
@@ -282,6 +318,8 @@ class Jitted:
         )
         leaves, spec = tree.flatten((dynamic_args, dynamic_kwargs) if dynamic_kwargs else dynamic_args)
         arrays = [_argument(leaf, name_of(self._fun)) for leaf in leaves]
+        if self._placement.given:
+            arrays = self._placement.of_arguments(arrays, dynamic_args, dynamic_kwargs)
         donated = self._donated(args, kwargs, static_args, leaves)
 
         def rebuild(values: Sequence[Array]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -311,7 +349,8 @@ class Jitted:
             if config.explain_cache_misses.value:
                 known = len(self._programs)
                 _log.warning("TRACING CACHE MISS of %s: no program among %d has these types", name_of(self._fun), known)
-            program = trace_program(self._fun, call.arrays, call.rebuild, self._names(call))
+            fun = self._placement.with_results_placed(self._fun)
+            program = trace_program(fun, call.arrays, call.rebuild, self._names(call))
             # A program that captured a tracer is good for this call only.
             if not program.closed.captures_tracers:
                 self._programs[call.key] = program
@@ -392,6 +431,8 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
     def stand_in(leaf: Any) -> Any:
         if isinstance(leaf, Array) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
+        if isinstance(leaf.dtype, dtypes.ExtendedDType):
+            return blank(leaf.dtype, leaf.shape)
         scalar = torch.zeros(
             (), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device()
         )
@@ -420,8 +461,11 @@ def jit(
     """Return `fun` compiled: traced once per signature of its arguments, then run as one graph.
 
     Static arguments are hashable Python values that the trace depends on; donated arrays are deleted after the call.
+    `in_shardings` and `out_shardings` say how arguments and results lie over devices: shardings, or partition specs on
+    the mesh in force, as a prefix of their pytrees (None: as they come). Each device makes its own part of the results.
     `keep_unused` and `inline` change nothing here: unused inputs cost nothing, and inner calls are inlined always.
-    Without `fun`, return a decorator. Raises `ValueError` for static arguments that cannot be hashed.
+    Without `fun`, return a decorator. Raises `ValueError` for static arguments that cannot be hashed and shardings that
+    do not fit.
     """
     if fun is UNSPECIFIED:
         return functools.partial(
@@ -432,12 +476,12 @@ def jit(
     check_callable(fun)
     if inspect.isgeneratorfunction(fun):
         raise TypeError("jit of a generator function is not possible: its body would run as it is iterated.")
-    _refuse("in_shardings", in_shardings is not UNSPECIFIED)
-    _refuse("out_shardings", out_shardings is not UNSPECIFIED)
     _refuse("device", device is not None)
     _refuse("backend", backend is not None)
     _refuse("compiler_options", bool(compiler_options))
-    return Jitted(fun, Signature.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames))
+    signature = Signature.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    shardings = (None if s is UNSPECIFIED else s for s in (in_shardings, out_shardings))
+    return Jitted(fun, signature, Placement(*shardings))
 
 
 def _refuse(option: str, given: bool) -> None:

@@ -1,30 +1,40 @@
 """Where arrays are: moving pytrees to devices and to the host, waiting for them."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from .._backends import devices
+from .._backends import devices, meshes
+from .._backends.constraint import constrained, is_committed, sharding_of, shards_of
+from .._backends.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, resolve
 from .._core import graph, tree
-from .._core.array import Array, as_array, from_kind, tensor_of
+from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
+from .._core.extended import ExtendedArray
+from .flat import wraps
 
 
 def device_put(
     x: Any, device: Any = None, *, src: Any = None, donate: bool | Any = False, may_alias: bool | None | Any = None
 ) -> Any:
-    """Return the pytree `x` with its leaves as arrays on `device` (a `Device`, or a prefix tree of them; None: the default).
+    """Return the pytree `x` with its leaves as arrays on `device`: a `Device`, a sharding, or a prefix tree of them.
 
-    `donate` deletes the arrays given. `src` and `may_alias` are hints that torch has no use for: an array that is on
-    the device already is shared, since arrays are immutable. Under jit the graph stays on its inputs' device.
+    None leaves arrays where they are. `donate` deletes the arrays given. `src` and `may_alias` are hints that torch has
+    no use for: an array that is on the device already is shared, since arrays are immutable. Under jit it is a
+    constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit.
     """
     leaves, spec = tree.flatten(x)
-    if device is None or isinstance(device, devices.Device) or not isinstance(device, tuple | list | dict):
-        targets = [device] * len(leaves)
-    else:
+    try:
         targets = tree.broadcast_prefix(device, spec, is_leaf=lambda d: d is None)
-    moved = [_moved(as_array(leaf), target) for leaf, target in zip(leaves, targets, strict=True)]
+    except ValueError as error:
+        raise ValueError(
+            f"device_put device specification must be a tree prefix of the corresponding value; {error}"
+        ) from None
+    places = [_place_of(target) for target in targets]
+    moved = [_moved(as_array(leaf), place) for leaf, place in zip(leaves, places, strict=True)]
     if donate:
         for leaf, new in zip(leaves, moved, strict=True):
             if isinstance(leaf, Array) and not graph.is_tracer(leaf._tensor) and new._tensor is not leaf._tensor:
@@ -32,24 +42,161 @@ def device_put(
     return spec.unflatten(moved)
 
 
-def _moved(array: Array, target: Any) -> Array:
-    if target is None:
-        return from_kind(tensor_of(array), array.kind)
-    return from_kind(tensor_of(array).to(devices.to_torch(target)), array.kind)
+def _place_of(target: Any) -> Sharding | None:
+    if target is None or isinstance(target, Sharding):
+        return target
+    if isinstance(target, devices.Device):
+        return SingleDeviceSharding(target)
+    if not isinstance(target, PartitionSpec):
+        raise ValueError(
+            "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device`, a `PartitionSpec` or a pytree "
+            f"of these values. Received invalid value: {target}"
+        )
+    if meshes.mesh_in_force() is None:
+        raise ValueError("Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to device_put")
+    return resolve(target, "device_put")
+
+
+def _moved(array: Array, sharding: Sharding | None) -> Array:
+    if sharding is None:
+        return array if is_committed(array) else from_kind(tensor_of(array), array.kind)
+    return constrained(array, sharding, "device_put")
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """Return the pytree `x` on the devices that `shardings` says: `SingleDeviceSharding`s or devices, or a prefix of them.
+    """Return the pytree `x` laid over devices as `shardings` says: shardings, partition specs, or a prefix of them.
 
-    Raises `NotImplementedError` for shardings over several devices.
+    Under jit the results that are constrained have these shardings, and each device makes its own part of them.
+    Raises `ValueError` for shardings that do not fit, `RuntimeError` for specs without a mesh in force, `TypeError` for
+    what is no sharding.
     """
-    return device_put(x, shardings)
+    leaves, spec = tree.flatten(x)
+    given = _prefix(shardings, x, "with_sharding_constraint")
+    for sharding in given:
+        if isinstance(sharding, NamedSharding) and set(sharding.mesh.explicit_axes) & sharding.split_axes:
+            raise ValueError(
+                "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
+                f"Got spec={sharding.spec} and mesh={sharding.mesh}. You probably meant to use the `reshard` API."
+            )
+    pairs = zip(map(as_array, leaves), given, strict=True)
+    return spec.unflatten(a if s is None else constrained(a, s, "jit") for a, s in pairs)
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """Return the pytree `xs` laid over explicit axes of a mesh as `out_shardings` says: shardings, specs, or a prefix.
+
+    Raises `ValueError` for axes that are not explicit, None, and specs without a mesh in force.
+    """
+    leaves, spec = tree.flatten(xs)
+    given = tree.broadcast_prefix(out_shardings, spec, is_leaf=lambda s: s is None)
+    pairs = zip(map(as_array, leaves), given, strict=True)
+    return spec.unflatten(laid_out(a, explicit_sharding(s, "reshard")) for a, s in pairs)
+
+
+def laid_out(array: Array, sharding: NamedSharding) -> Array:
+    """Return the array with a sharding over explicit axes, whose spec tells of every dimension."""
+    full = PartitionSpec(*sharding.spec, *(None,) * (array.ndim - len(sharding.spec)))
+    return constrained(array, sharding.update(spec=full), "reshard")
+
+
+def explicit_sharding(given: Any, function: str) -> NamedSharding:
+    """Return the sharding over explicit mesh axes that an `out_sharding` argument means.
+
+    Raises `TypeError` for what is no sharding or spec, `ValueError` for axes that are not explicit and for specs
+    without a mesh in force.
+    """
+    if given is None:
+        raise ValueError(f"{function} needs a sharding that is not None and has a mesh.")
+    if isinstance(given, PartitionSpec):
+        mesh = meshes.mesh_in_force()
+        if mesh is None:
+            raise ValueError(
+                "Using PartitionSpec when you are not under a mesh context is not allowed. Please pass a NamedSharding "
+                f"instance or enter into a mesh context via `jax.set_mesh`. Got {given}"
+            )
+        given = NamedSharding(mesh, given)
+    if not isinstance(given, NamedSharding):
+        raise TypeError(
+            f"`out_sharding` argument of {function} only supports instances of `NamedSharding` or `PartitionSpec`. "
+            f"Got {given} of type: {type(given)}"
+        )
+    for name in given.split_axes - set(given.mesh.explicit_axes):
+        raise ValueError(
+            f"PartitionSpec passed to {function} cannot contain axis names that are of type Auto or Manual. Got "
+            f"PartitionSpec: {given.spec} with axis name: {name}. Make the mesh's axes explicit, or lay the result over "
+            "the devices with jax.device_put."
+        )
+    return given
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How arguments and results of a jitted function lie over devices: prefixes of their pytrees; None: as they come."""
+
+    in_shardings: Any = None
+    out_shardings: Any = None
+
+    @property
+    def given(self) -> bool:
+        """Whether something is said about the arguments."""
+        return self.in_shardings is not None
+
+    def of_arguments(self, arrays: Sequence[Array], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
+        """Return the arguments' arrays, laid over devices. Raises `ValueError` for arrays that lie in another way."""
+        if kwargs:
+            raise ValueError("pjit does not support kwargs when in_shardings is specified.")
+        given = self.in_shardings
+        if isinstance(given, list | tuple) and len(given) != len(args):
+            raise ValueError(
+                "pjit in_shardings specification must be a tree prefix of the positional arguments tuple: a Sharding, a "
+                f"PartitionSpec, or a tuple of length {len(args)}, as there are positional arguments; got a tuple or "
+                f"list of length {len(given)}."
+            )
+        wanted = _prefix(tuple(given) if isinstance(given, list) else given, args, "jit in_shardings")
+        return [_given_to_jit(a, s) for a, s in zip(arrays, wanted, strict=True)]
+
+    def with_results_placed(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function whose results are constrained as `out_shardings` says."""
+        if self.out_shardings is None:
+            return fun
+
+        @wraps(fun)
+        def placed(*args: Any, **kwargs: Any) -> Any:
+            leaves, spec = tree.flatten(result := fun(*args, **kwargs))
+            wanted = _prefix(self.out_shardings, result, "jit out_shardings")
+            pairs = zip(leaves, wanted, strict=True)
+            return spec.unflatten(x if s is None else constrained(as_array(x), s, "jit") for x, s in pairs)
+
+        return placed
+
+
+def _prefix(given: Any, value: Any, name: str) -> list[Sharding | None]:
+    try:
+        found = tree.broadcast_prefix(given, tree.flatten(value)[1], is_leaf=lambda s: s is None)
+    except ValueError as error:
+        raise ValueError(f"pytree structure error: {name} must be a prefix of the pytree: {error}") from None
+    return [s if s is None else resolve(s, name) for s in found]
+
+
+def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:
+    if sharding is None:
+        return array
+    if is_committed(array) and not graph.is_tracer(array._tensor):
+        if not sharding_of(array).is_equivalent_to(sharding, array.ndim):
+            raise ValueError(
+                f"Sharding passed to jit does not match the sharding on the respective arg. Got jit sharding: "
+                f"{sharding},\narg sharding: {sharding_of(array)} for arg type: {type_text(array)}. "
+                "Lay the argument over the devices with jax.device_put, or leave in_shardings out."
+            )
+        return array
+    return constrained(array, sharding, "jit")
 
 
 def device_get(x: Any) -> Any:
-    """Return the pytree `x` with its arrays as NumPy arrays."""
+    """Return the pytree `x` with its arrays as NumPy arrays; random keys stay as they are."""
     leaves, spec = tree.flatten(x)
-    return spec.unflatten(np.asarray(leaf) if isinstance(leaf, Array) else leaf for leaf in leaves)
+    numbers = [isinstance(leaf, Array) and not isinstance(leaf, ExtendedArray) for leaf in leaves]
+    return spec.unflatten(np.asarray(x) if is_number else x for x, is_number in zip(leaves, numbers, strict=True))
 
 
 def block_until_ready(x: Any) -> Any:
@@ -64,14 +211,15 @@ def copy_to_host_async(x: Any) -> Any:
     return x
 
 
-def _device(self: Array) -> devices.Device:
-    """The device that holds the array."""
-    return devices.of(self._tensor)
+def _device(self: Array) -> Any:
+    """The device that holds the array, or its sharding where there are several."""
+    sharding = sharding_of(self)
+    return next(iter(sharding.device_set)) if isinstance(sharding, SingleDeviceSharding) else sharding
 
 
 def _devices(self: Array) -> set[devices.Device]:
     """Return the devices that hold the array."""
-    return {devices.of(self._tensor)}
+    return sharding_of(self).device_set
 
 
 def _platform(self: Array) -> str:
@@ -86,28 +234,16 @@ def _to_device(self: Array, device: Any, *, stream: Any = None) -> Array:
     return device_put(self, device)
 
 
-def _sharding(self: Array) -> devices.SingleDeviceSharding:
-    """The array's sharding: one device."""
-    return devices.SingleDeviceSharding(devices.of(self._tensor))
-
-
-def _shards(self: Array) -> list[devices.Shard]:
-    """The parts of the array on this process's devices: one."""
-    return [devices.Shard(devices.of(self._tensor), (slice(None),) * self.ndim, 0, self)]
-
-
 def _addressable_data(self: Array, index: int) -> Array:
-    """Return the data of a shard. Raises `IndexError` for an index other than 0."""
-    return _shards(self)[index].data
+    """Return the data of one of this process's devices. Raises `IndexError` for an index beyond them."""
+    data = shards_of(self)[index].data
+    assert data is not None
+    return data
 
 
 def _aval(self: Array) -> ShapedArray:
     """The array's type."""
     return aval_of(self)
-
-
-def _always(value: bool, doc: str) -> property:
-    return property(lambda self: value, doc=doc)
 
 
 # Where an array is belongs to the array in JAX, and to the floor above `_core` here.
@@ -116,14 +252,18 @@ _ATTRIBUTES: dict[str, Any] = {
     "devices": _devices,
     "platform": _platform,
     "to_device": _to_device,
-    "sharding": property(_sharding),
-    "addressable_shards": property(_shards),
-    "global_shards": property(_shards),
+    "sharding": property(sharding_of, doc="How the array lies over devices."),
+    "addressable_shards": property(shards_of, doc="The parts of the array on this process's devices."),
+    "global_shards": property(lambda self: shards_of(self, everywhere=True), doc="The parts on all devices."),
     "addressable_data": _addressable_data,
     "aval": property(_aval),
-    "committed": _always(False, "Whether the array was placed explicitly; with one device it never matters."),
-    "is_fully_addressable": _always(True, "Whether this process has all of the array."),
-    "is_fully_replicated": _always(True, "Whether every device of the array has all of it."),
+    "committed": property(is_committed, doc="Whether the program said where the array is."),
+    "is_fully_addressable": property(
+        lambda self: sharding_of(self).is_fully_addressable, doc="Whether this process has all of the array."
+    ),
+    "is_fully_replicated": property(
+        lambda self: sharding_of(self).is_fully_replicated, doc="Whether every device of the array has all of it."
+    ),
 }
 for _name, _attribute in _ATTRIBUTES.items():
     setattr(Array, _name, _attribute)

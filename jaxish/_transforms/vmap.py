@@ -27,8 +27,7 @@ def vmap(
     `in_axes` is an integer, None (not mapped) or a tuple of these per positional argument, each of which may be a
     prefix of that argument's pytree; keyword arguments are mapped over their axis 0. `out_axes` says where the mapped
     axis stands in each result. `axis_name` binds the axis for collectives, `axis_size` gives its size where no
-    argument does. `spmd_axis_name` names the mesh axes that sharding constraints inside `fun` get for the new axis; on
-    one device there is nothing to be named.
+    argument does. `spmd_axis_name` names the mesh axes over which sharding constraints inside `fun` lay the new axis.
 
     Raises `ValueError` when sizes differ, an axis is out of range, or a mapped result has None in `out_axes`.
     """
@@ -51,6 +50,8 @@ def vmap(
     if sum_match:
         raise NotImplementedError("vmap(sum_match=True) is not supported; sum over the mapped axis explicitly.")
 
+    spmd = spmd_axis_name if isinstance(spmd_axis_name, tuple) else () if spmd_axis_name is None else (spmd_axis_name,)
+
     @wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -61,7 +62,7 @@ def vmap(
         leaves, spec = tree.flatten((args, kwargs))
         dims = [0] * len(leaves) if in_axes == 0 and type(in_axes) is int else _dims(in_axes, args, kwargs)
         size = _mapped_size(fun, args, kwargs, leaves, dims, axis_size)
-        return _call(fun, leaves, spec, dims, size, out_axes, axis_name)
+        return _call(fun, leaves, spec, dims, size, out_axes, axis_name, spmd)
 
     return mapped
 
@@ -152,7 +153,7 @@ def _mismatch(
 
 def _call(
     fun: Callable[..., Any], leaves: list[Any], spec: tree.Spec, dims: Sequence[int | None], size: int,
-    out_axes: Any, axis_name: Hashable | None,
+    out_axes: Any, axis_name: Hashable | None, spmd: tuple[Hashable, ...],
 ) -> Any:  # fmt: skip
     # Unmapped leaves pass as they are: Python scalars stay Python scalars, and objects that are no arrays stay objects.
     mapped = [i for i, dim in enumerate(dims) if dim is not None]
@@ -170,7 +171,7 @@ def _call(
         return output.tensors
 
     leaves = list(leaves)
-    results = axes.map_tensors(of_slices, tensors, positive, size, axis_name)
+    results = axes.map_tensors(of_slices, tensors, positive, size, axis_name, spmd)
     assert output is not None
     placed = _placed(results, output, out_axes, size, fun)
     return output.spec.unflatten(arrays_from(placed, output.kinds))

@@ -57,6 +57,7 @@ _LARGE = 4096  # elements
 
 class _ElementwisePrimitive(Primitive):
     kernel: Kernel | None = None
+    is_elementwise = True
 
     def __init__(
         self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None

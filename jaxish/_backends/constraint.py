@@ -1,0 +1,157 @@
+"""Where arrays are: laying an array over devices, and telling how it lies.
+
+The devices of one process share memory: an array over several of them is one tensor, which carries its sharding along.
+Where each process has a device of its own, it is a DTensor (processes.py), of which each holds its part.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import axes
+from .._core.array import Array, from_kind, is_abstract, tensor_of
+from .._core.boxes import Box
+from .._core.graph import Graph, TensorType
+from .._core.primitive import Dims, Primitive, batch_front
+from . import devices, processes
+from .propagation import shardings_of_results
+from .shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
+
+
+class Constrain(Primitive):
+    """A tensor, laid over devices as `sharding` says; in a graph, the wish that it may lie so."""
+
+    __name__ = "sharding_constraint"
+    places_results = True
+
+    def __init__(self, sharding: Sharding) -> None:
+        self.sharding = sharding
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        type = TensorType.of(inputs[0])
+        return [type if processes.are_several() else replace(type, device=_torch_device(self.sharding))]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        if processes.are_several():
+            return [processes.distributed(inputs[0], self.sharding)]
+        return self.lower(*inputs)
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        return list(inputs) if processes.are_several() else [inputs[0].to(_torch_device(self.sharding))]
+
+    def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:
+        return [box], lambda part: part
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        sharding = self.sharding
+        if isinstance(sharding, NamedSharding):
+            batch = axes.spmd_at(axes.current_level() + 1) or None
+            sharding = sharding.update(spec=PartitionSpec(batch, *sharding.spec))
+        return Constrain(sharding)(batch_front(inputs[0], dims[0], size)), [0]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [None if t is None else self(t)[0] for t in tangents]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        return [None if c is None else self(c)[0] for c in cotangents]
+
+
+def _torch_device(sharding: Sharding) -> torch.device:
+    places = {d.torch_device for d in sharding.device_set}
+    if len(places) > 1:
+        raise NotImplementedError(
+            "arrays over several GPUs of one process are not supported; start one process per GPU with torchrun, and "
+            "call jax.distributed.initialize()."
+        )
+    return places.pop()
+
+
+def constrained(array: Array, sharding: Sharding, function: str) -> Array:
+    """Return the array, laid over devices as `sharding` says. Raises `ValueError` where they do not go together."""
+    check_fits(array, sharding, function)
+    placed = from_kind(Constrain(sharding)(tensor_of(array))[0], array.kind)
+    if not is_abstract(placed):
+        placed._sharding = sharding
+    return placed
+
+
+@dataclass(frozen=True)
+class _PlacedKind:
+    """The kind of a result that is laid over devices: that of the array, and its sharding."""
+
+    kind: Any
+    sharding: Sharding
+
+    def wrap(self, tensor: Tensor) -> Array:
+        """Return the handle on a tensor."""
+        array = from_kind(tensor, self.kind)
+        if is_abstract(array):
+            return array
+        wanted = self.sharding
+        if isinstance(wanted, NamedSharding):  # of the tensor: that of keys has more dimensions
+            wanted = wanted.update(spec=PartitionSpec(*wanted.spec[: array.ndim]))
+        if not processes.is_distributed(tensor) or wanted.is_equivalent_to(sharding_of(array), array.ndim):
+            array._sharding = wanted
+        return array
+
+
+def kinds_of_results(body: Graph, kinds: Sequence[Any]) -> list[Any]:
+    """Return the kinds of a graph's results, which know the sharding where one is asked for."""
+    found = shardings_of_results(body)
+    return [k if s is None else _PlacedKind(k, s) for k, s in zip(kinds, found, strict=True)]
+
+
+def check_fits(array: Array, sharding: Sharding, function: str) -> None:
+    """Raise `ValueError` for a sharding that an array of this shape cannot have."""
+    if isinstance(sharding, NamedSharding) and array.ndim < len(sharding.spec):
+        try:
+            sharding.check_rank(array.ndim)
+        except ValueError as error:
+            raise ValueError(
+                f"One of {function} args is incompatible with its sharding annotation {sharding}: {error}"
+            ) from None
+    sharding.shard_shape(array.shape)
+
+
+def is_committed(array: Array) -> bool:
+    """Tell whether the program said where the array is."""
+    try:
+        object.__getattribute__(array, "_sharding")
+    except AttributeError:
+        return processes.is_distributed(array._tensor)
+    return True
+
+
+def sharding_of(array: Array) -> Sharding:
+    """Return how an array lies over devices."""
+    try:
+        return object.__getattribute__(array, "_sharding")
+    except AttributeError:
+        tensor = array._tensor
+    if processes.is_distributed(tensor):
+        return processes.sharding_of(tensor, array.ndim)
+    return SingleDeviceSharding(devices.of(tensor))
+
+
+def shards_of(array: Array, everywhere: bool = False) -> list[Shard]:
+    """Return the parts of an array on this process's devices; with `everywhere` those on other devices, too, without data."""
+    sharding = sharding_of(array)
+    indices = sharding.devices_indices_map(array.shape)
+    own, replicas, found = devices.process_index(), {}, []
+    tensor = array._tensor
+    for device, index in indices.items():
+        place = tuple((s.start, s.stop) for s in index)
+        replicas[place] = replicas.get(place, -1) + 1
+        data = None
+        if device.process_index == own:
+            part = processes.local_part(tensor) if processes.is_distributed(tensor) else tensor[index]
+            data = from_kind(part, array.kind)
+            data._sharding = SingleDeviceSharding(device)
+        if data is not None or everywhere:
+            found.append(Shard(device, index, replicas[place], data))
+    return found

@@ -1,0 +1,326 @@
+"""Meshes: devices arranged in a grid whose axes have names, and the mesh that `set_mesh` put in force."""
+
+import enum
+import math
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core import config, graph
+from .devices import Device, process_index
+from .devices import devices as all_devices
+
+
+class AxisType(enum.Enum):
+    """Who decides how arrays lie along a mesh axis: the compiler, the types of arrays, or the program."""
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _axis_types(names: Sequence[Hashable], types: Any, default: AxisType) -> tuple[AxisType, ...]:
+    if types is None:
+        return (default,) * len(names)
+    found = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
+    if not all(isinstance(t, AxisType) for t in found):
+        raise TypeError(f"axis_types must be jax.sharding.AxisType values, got {types}.")
+    if len(found) != len(names):
+        raise ValueError(f"a mesh with axes {tuple(names)} needs {len(names)} axis_types, got {len(found)}.")
+    return found
+
+
+class _Axes:
+    """What concrete and abstract meshes have in common: sizes, names and types of axes."""
+
+    axis_sizes: tuple[int, ...]
+    axis_names: tuple[Hashable, ...]
+    axis_types: tuple[AxisType, ...]
+
+    @property
+    def shape(self) -> OrderedDict[Hashable, int]:
+        """The size of each axis by its name."""
+        return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Hashable, int], ...]:
+        """Names and sizes of the axes."""
+        return tuple(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def size(self) -> int:
+        """The number of devices."""
+        return math.prod(self.axis_sizes) if self.axis_sizes else 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether the mesh has no axes."""
+        return not self.axis_names
+
+    def axes_of(self, kind: AxisType) -> tuple[Hashable, ...]:
+        """Return the names of the axes of one type."""
+        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
+
+    auto_axes = property(lambda self: self.axes_of(AxisType.Auto), doc="The axes that the compiler decides about.")
+    explicit_axes = property(lambda self: self.axes_of(AxisType.Explicit), doc="The axes that array types tell about.")
+    manual_axes = property(lambda self: self.axes_of(AxisType.Manual), doc="The axes that the program goes through.")
+    are_all_axes_auto = property(lambda self: all(t is AxisType.Auto for t in self.axis_types))
+    are_all_axes_explicit = property(lambda self: all(t is AxisType.Explicit for t in self.axis_types))
+    are_all_axes_manual = property(lambda self: all(t is AxisType.Manual for t in self.axis_types))
+
+    def _text(self) -> str:
+        sizes = "".join(f"{name!r}: {size}, " for name, size in self.shape_tuple)
+        return f"{sizes}axis_types=({', '.join(map(repr, self.axis_types))}{',' if len(self.axis_types) == 1 else ''})"
+
+
+class Mesh(_Axes):
+    """Devices in an array (`devices`) whose axes have names.
+
+    Raises `ValueError` when there are not as many names as axes.
+    """
+
+    def __init__(
+        self, devices: Any, axis_names: str | Sequence[Hashable], axis_types: tuple[AxisType, ...] | None = None
+    ) -> None:
+        self.devices = np.asarray(devices, dtype=object)
+        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        if any(name is None for name in self.axis_names):
+            raise ValueError(f"Mesh axis names cannot be None. Got: {self.axis_names}")
+        if self.devices.ndim != len(self.axis_names):
+            raise ValueError(
+                "Mesh requires the ndim of its first argument (`devices`) to equal the length of its second argument "
+                f"(`axis_names`), but got devices.ndim == {self.devices.ndim} and "
+                f"len(axis_names) == {len(self.axis_names)}."
+            )
+        self.axis_sizes = self.devices.shape
+        self.axis_types = _axis_types(self.axis_names, axis_types, AxisType.Auto)
+        self._outer: list[Mesh | None] = []
+
+    @property
+    def size(self) -> int:
+        """The number of devices."""
+        return self.devices.size if self.axis_names else 0
+
+    @property
+    def device_ids(self) -> np.ndarray:
+        """The devices' ids, in the mesh's shape."""
+        return np.vectorize(lambda d: d.id, otypes=[int])(self.devices)
+
+    @cached_property
+    def local_devices(self) -> list[Device]:
+        """The devices of this process."""
+        return [d for d in self.devices.flat if d.process_index == process_index()]
+
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether devices of other processes belong to the mesh."""
+        return len(self.local_devices) != self.devices.size
+
+    @property
+    def local_mesh(self) -> "Mesh":
+        """The mesh of this process's devices. Raises `ValueError` where they do not form a grid."""
+        if not self.is_multi_process:
+            return self
+        own = np.vectorize(lambda d: d.process_index == process_index(), otypes=[bool])(self.devices)
+        where = np.nonzero(own)
+        box = tuple(slice(w.min(), w.max() + 1) for w in where) if len(where[0]) else ()
+        if not len(where[0]) or not own[box].all():
+            raise ValueError("When passing host local inputs, the devices of a process must form a part of the grid.")
+        return Mesh(self.devices[box], self.axis_names, self.axis_types)
+
+    @property
+    def abstract_mesh(self) -> "AbstractMesh":
+        """The mesh without its devices."""
+        first = self.devices.flat[0] if self.devices.size else None
+        device = None if first is None else AbstractDevice(first.device_kind, None, first.platform)
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=device)
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> "Mesh":
+        """Return a copy with some of its attributes changed."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def __enter__(self) -> "Mesh":
+        self._outer.append(_swap(legacy=self).legacy)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _swap(legacy=self._outer.pop())
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return self.axis_names, self.axis_sizes, self.axis_types, tuple(self.devices.flat)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Mesh) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        types = f", axis_types={self.axis_types}" if self.axis_names else ""
+        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}{types})"
+
+    def __str__(self) -> str:
+        return f"Mesh({self._text() if self.axis_names else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class AbstractDevice:
+    """The kind of device that an abstract mesh is made of."""
+
+    device_kind: str
+    num_cores: int | None
+    platform: str
+
+
+class AbstractMesh(_Axes):
+    """A mesh without devices: sizes, names and types of axes."""
+
+    def __init__(
+        self, axis_sizes: tuple[int, ...], axis_names: tuple[Hashable, ...],
+        axis_types: AxisType | tuple[AxisType, ...] | None = None, *, abstract_device: AbstractDevice | None = None,
+    ) -> None:  # fmt: skip
+        self.axis_sizes, self.axis_names = tuple(axis_sizes), tuple(axis_names)
+        if len(self.axis_sizes) != len(self.axis_names):
+            raise ValueError(f"an AbstractMesh with axes {self.axis_names} needs as many sizes, got {self.axis_sizes}.")
+        self.axis_types = _axis_types(self.axis_names, axis_types, AxisType.Auto)
+        self.abstract_device = abstract_device
+
+    @property
+    def abstract_mesh(self) -> "AbstractMesh":
+        """The mesh itself."""
+        return self
+
+    @property
+    def devices(self) -> Any:
+        """Raises `ValueError`: an abstract mesh has no devices."""
+        raise ValueError("AbstractMesh does not implement devices; use a jax.sharding.Mesh.")
+
+    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None) -> "AbstractMesh":
+        """Return a copy with some of its attributes changed."""
+        return AbstractMesh(
+            self.axis_sizes if axis_sizes is None else axis_sizes,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+            abstract_device=self.abstract_device,
+        )
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return self.axis_names, self.axis_sizes, self.axis_types, self.abstract_device
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, AbstractMesh) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        if self.empty:
+            return "AbstractMesh((), axis_types=())"
+        device = self.abstract_device
+        kind = "" if device is None else (
+            f", device_kind={device.device_kind}, num_cores={device.num_cores}, platform={device.platform}"
+        )  # fmt: skip
+        return f"AbstractMesh({self._text()}{kind})"
+
+
+_EMPTY = Mesh(np.empty((), dtype=object), ())
+_EMPTY_ABSTRACT = AbstractMesh((), ())
+
+
+class _InForce(NamedTuple):
+    mesh: Mesh | None = None  # of set_mesh
+    abstract: AbstractMesh | None = None  # of use_abstract_mesh
+    legacy: Mesh | None = None  # of `with mesh:`
+
+
+def _in_force() -> _InForce:
+    return config.mesh.value or _InForce()
+
+
+def _swap(**changed: Any) -> _InForce:
+    """Change what is in force in this thread, and return what was."""
+    return config.mesh.swap(_in_force()._replace(**changed)) or _InForce()
+
+
+class set_mesh:
+    """Put a mesh in force: for good, or for a `with` block, after which the mesh before it is in force again.
+
+    Raises `ValueError` for what is no mesh, and inside a traced function.
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        if not isinstance(mesh, Mesh):
+            raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
+        if graph.is_tracing():
+            raise ValueError("`set_mesh` can only be used outside of `jax.jit`; enter the mesh before the call.")
+        self._before = _swap(mesh=mesh).mesh
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        _swap(mesh=self._before)
+
+
+@contextmanager
+def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[None]:
+    """Put an abstract mesh in force for a block. Raises `ValueError` for what is no abstract mesh."""
+    if not isinstance(mesh, AbstractMesh):
+        raise ValueError(f"Expected mesh of type `jax.sharding.AbstractMesh`. Got type: {type(mesh)}")
+    before = _swap(abstract=mesh).abstract
+    try:
+        yield
+    finally:
+        _swap(abstract=before)
+
+
+def get_mesh() -> Mesh:
+    """Return the mesh in force: an empty one where none was set."""
+    return _in_force().mesh or _EMPTY
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """Return the mesh in force without its devices."""
+    found = _in_force()
+    return found.abstract or (_EMPTY_ABSTRACT if found.mesh is None else found.mesh.abstract_mesh)
+
+
+def mesh_in_force() -> Mesh | None:
+    """Return the mesh that partition specs without a mesh mean: that of `set_mesh`, or of `with mesh:`."""
+    found = _in_force()
+    return found.mesh or found.legacy
+
+
+def make_mesh(
+    axis_shapes: Sequence[int], axis_names: Sequence[Hashable], axis_types: tuple[AxisType, ...] | None = None, *,
+    devices: Sequence[Any] | None = None,
+) -> Mesh:  # fmt: skip
+    """Return a mesh of this shape on the first devices there are, or on `devices`; its axes are explicit by default.
+
+    Raises `ValueError` when there are too few devices.
+    """
+    available = list(all_devices() if devices is None else devices)
+    count = math.prod(axis_shapes)
+    if len(available) < count:
+        raise ValueError(
+            f"Number of devices {len(available)} must be >= the product of mesh_shape {tuple(axis_shapes)}"
+        )
+    grid = np.empty(count, dtype=object)
+    grid[:] = available[:count]
+    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+    types = _axis_types(names, axis_types, AxisType.Explicit)
+    return Mesh(grid.reshape(tuple(axis_shapes)), names, types)

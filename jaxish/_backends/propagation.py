@@ -1,0 +1,89 @@
+"""Which shardings a graph's results have, by the constraints in it: forward through operators that keep the dimensions."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from torch import fx
+
+from .._core import graph
+from .._core.graph import Graph
+from .._core.primitive import Primitive
+from . import partition
+from .shardings import NamedSharding, PartitionSpec, Sharding, names_in
+
+aten = partition.aten
+
+
+def shardings_of_results(body: Graph) -> Sequence[Sharding | None]:
+    """Return the sharding of each of the graph's results; None where no constraint reaches it."""
+    found = body.cache.get("shardings")
+    if found is None:
+        found = body.cache["shardings"] = _propagated(body)
+    return found
+
+
+def _propagated(body: Graph) -> list[Sharding | None]:
+    nodes = body.module.graph.nodes
+    outputs: Any = body.module.graph.output_node().args[0]
+    if not any(getattr(node.target, "places_results", False) for node in nodes):
+        return [None] * len(outputs)
+    known: dict[fx.Node, Sharding] = {}
+    for node in nodes:
+        sharding = _of(node, known)
+        if sharding is not None:
+            known[node] = sharding
+    return [known.get(node) for node in outputs]
+
+
+def _of(node: fx.Node, known: dict[fx.Node, Sharding]) -> Sharding | None:
+    target, source = node.target, node
+    if target is operator.getitem:
+        source: Any = node.args[0]
+        target = source.target
+        if getattr(target, "places_results", False):
+            return target.sharding
+    if not any(n in known for n in source.all_input_nodes):
+        return None
+    if partition.is_elementwise(node) or (isinstance(target, Primitive) and target.is_elementwise):
+        return _merged(source.all_input_nodes, graph.type_of(node), known)
+    first = source.all_input_nodes[0]
+    sharding, type = known.get(first), graph.type_of(node)
+    if not isinstance(sharding, NamedSharding) or type is None:
+        return sharding if type is not None and target in partition.RESHAPED else None
+    parts = _parts(sharding, len(partition.shape_of(first)))
+    if target in partition.PERMUTED:
+        return sharding.update(spec=PartitionSpec(*(parts[d] for d in partition.order_of(node))))
+    if target in partition.RESHAPED:
+        return _refitted(sharding, parts, partition.shape_of(first), type.shape)
+    return None
+
+
+def _parts(sharding: NamedSharding, rank: int) -> list[Any]:
+    return [*sharding.spec, *(None,) * (rank - len(sharding.spec))]
+
+
+def _merged(nodes: Sequence[fx.Node], result: Any, known: dict[fx.Node, Sharding]) -> Sharding | None:
+    """Return the sharding of what is made elementwise of these: per dimension the first one that splits it."""
+    rank = len(result.shape)
+    given = [(graph.type_of(n), known[n]) for n in nodes if n in known]
+    named = [(t.shape, s) for t, s in given if isinstance(s, NamedSharding) and t is not None]
+    if len(named) < len(given):  # on one device
+        return given[0][1]
+    mesh, parts, used = named[0][1].mesh, [None] * rank, set()
+    for shape, sharding in named:
+        for dim, part in enumerate(_parts(sharding, len(shape)), rank - len(shape)):
+            names = set(names_in(part))
+            if shape[dim - rank] == result.shape[dim] and parts[dim] is None and not names & used:
+                parts[dim] = part
+                used |= names
+    return NamedSharding(mesh, PartitionSpec(*parts))
+
+
+def _refitted(sharding: NamedSharding, parts: list[Any], old: Sequence[int], new: Sequence[int]) -> Sharding | None:
+    """Return the sharding of a tensor whose dimensions of size 1 were added or dropped."""
+    kept = [(size, part) for size, part in zip(old, parts, strict=True) if size != 1]
+    if [size for size, _ in kept] != [size for size in new if size != 1]:
+        return None
+    rest = iter(kept)
+    return sharding.update(spec=PartitionSpec(*(None if size == 1 else next(rest)[1] for size in new)))

@@ -1,0 +1,380 @@
+"""Shardings: how an array lies over the devices of a mesh."""
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.array import Array
+from . import devices, meshes
+from .devices import Device
+from .meshes import AbstractMesh, Mesh
+
+Index = tuple[slice, ...]
+
+
+class DuplicateSpecError(Exception):
+    """A partition spec that names a mesh axis twice."""
+
+
+class IndivisibleError(ValueError):
+    """A dimension that does not divide into as many parts as a sharding asks for."""
+
+
+class _Unconstrained:
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+
+class PartitionSpec:
+    """Per dimension of an array, the mesh axis (or tuple of axes, major first) along which it is split; None: not split.
+
+    `unreduced` names axes over which the array is a sum that is still to be made, `reduced` those over which it was.
+    """
+
+    __slots__ = ("_partitions", "reduced", "unreduced")
+    UNCONSTRAINED = _Unconstrained()
+
+    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
+        self._partitions = tuple(map(_canonical, partitions))
+        self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
+
+    partitions = property(lambda self: self._partitions, doc="What splits each dimension.")
+
+    def update(self, **changes: Any) -> "PartitionSpec":
+        """Return a copy with other `partitions`, `unreduced` or `reduced`."""
+        given = {"partitions": self._partitions, "unreduced": self.unreduced, "reduced": self.reduced, **changes}
+        return PartitionSpec(*given.pop("partitions"), **given)
+
+    def index(self, value: Any) -> int:
+        """Return the first dimension that `value` splits."""
+        return self._partitions.index(_canonical(value))
+
+    def count(self, value: Any) -> int:
+        """Return how many dimensions `value` splits."""
+        return self._partitions.count(_canonical(value))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._partitions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._partitions[index]
+
+    def __add__(self, other: Any) -> "PartitionSpec":
+        return self.update(partitions=(*self._partitions, *other))
+
+    def __radd__(self, other: Any) -> "PartitionSpec":
+        return self.update(partitions=(*other, *self._partitions))
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self._partitions, self.unreduced, self.reduced
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSpec) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(map(repr, self._partitions)) + ("," if len(self._partitions) == 1 else "")
+        extra = [f"{n}={set(getattr(self, n))}" for n in ("unreduced", "reduced") if getattr(self, n)]
+        return f"P({', '.join([*([parts.rstrip(',') if extra else parts] if parts else []), *extra])})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _spec, (self._partitions, self.unreduced, self.reduced)
+
+
+def _canonical(part: Any) -> Any:
+    if isinstance(part, list | tuple):
+        part = tuple(part)
+        return part[0] if len(part) == 1 else part or None
+    return part
+
+
+def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
+
+
+def names_in(part: Any) -> tuple[Hashable, ...]:
+    """Return the mesh axes that split one dimension, major first."""
+    if part is None or part is PartitionSpec.UNCONSTRAINED:
+        return ()
+    return part if isinstance(part, tuple) else (part,)
+
+
+class Sharding:
+    """How an array lies over devices: the base class."""
+
+    memory_kind = "device"
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The devices that have a part of the array."""
+        raise NotImplementedError
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
+        """Return for each device the index of its part of an array of this shape."""
+        raise NotImplementedError
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of the part on each device. Raises `ValueError` where the parts would not be equal."""
+        raise NotImplementedError
+
+    @property
+    def addressable_devices(self) -> set[Device]:
+        """Those of the devices that belong to this process."""
+        own = devices.process_index()
+        return {d for d in self.device_set if d.process_index == own}
+
+    def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
+        """Return for each device of this process the index of its part of an array of this shape."""
+        own = devices.process_index()
+        return {d: i for d, i in self.devices_indices_map(global_shape).items() if d.process_index == own}
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices."""
+        return len(self.device_set)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all devices belong to this process."""
+        return len(self.addressable_devices) == self.num_devices
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device has the whole array."""
+        raise NotImplementedError
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether one of the devices belongs to this process."""
+        return bool(self.addressable_devices)
+
+    def is_equivalent_to(self, other: "Sharding", ndim: int) -> bool:
+        """Tell whether arrays of `ndim` dimensions lie in the same way under both shardings."""
+        big = (self.num_devices * other.num_devices,) * ndim  # divides by every number of parts
+        return self.devices_indices_map(big) == other.devices_indices_map(big)
+
+
+def _check_memory_kind(kind: str | None) -> None:
+    if kind not in (None, "device"):
+        raise NotImplementedError(f"memory kind {kind!r} is not supported; arrays live in device memory.")
+
+
+class SingleDeviceSharding(Sharding):
+    """The sharding of an array that lives on one device."""
+
+    is_fully_replicated = property(lambda self: True, doc="Whether each device has the whole array.")
+
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        _check_memory_kind(memory_kind)
+        self._device = device
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The device, as a set."""
+        return {self._device}
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
+        """Return the index of everything, for the device."""
+        return {self._device: (slice(None),) * len(global_shape)}
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of the part on the device: all of it."""
+        return tuple(global_shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SingleDeviceSharding) and self._device is other._device
+
+    def __hash__(self) -> int:
+        return hash((SingleDeviceSharding, self._device))
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
+
+def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """Return the sharding of an array that lives on one device."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
+class NamedSharding(Sharding):
+    """The sharding that splits dimensions of an array along axes of a mesh, as a `PartitionSpec` says.
+
+    Raises `ValueError` for names of no axis, `DuplicateSpecError` for an axis that splits twice.
+    """
+
+    def __init__(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+        _check_memory_kind(memory_kind)
+        if not isinstance(mesh, Mesh | AbstractMesh):
+            raise TypeError(f"NamedSharding needs a jax.sharding.Mesh, got {mesh!r} of type {type(mesh)}.")
+        if not isinstance(spec, PartitionSpec):
+            raise TypeError(f"NamedSharding needs a jax.sharding.PartitionSpec, got {spec!r} of type {type(spec)}.")
+        self.mesh, self.spec = mesh, spec
+        self._check()
+
+    def _check(self) -> None:
+        named = [name for part in self.spec for name in names_in(part)]
+        unknown = [n for n in (*named, *self.spec.unreduced, *self.spec.reduced) if n not in self.mesh.axis_names]
+        if unknown:
+            raise ValueError(
+                f"Resource axis: {unknown[0]} of {self.spec} is not found in mesh: {self.mesh.axis_names}."
+            )
+        twice = [name for name, count in Counter(named).items() if count > 1]
+        if twice:
+            raise DuplicateSpecError(
+                "A single NamedSharding spec specification can map every mesh axis to at most one positional "
+                f"dimension, but {self.spec} has duplicate entries for `{twice[0]}`"
+            )
+        if not self.spec.unreduced <= set(self.mesh.explicit_axes):
+            raise ValueError(
+                "Unreduced axes can only refer to mesh axes that is of type `Explicit`. Got unreduced axes: "
+                f"{self.spec.unreduced} and mesh: {self.mesh}"
+            )
+        if self.spec.unreduced:
+            raise NotImplementedError("arrays that are unreduced sums are not supported; sum them with jax.lax.psum.")
+
+    def update(self, **changes: Any) -> "NamedSharding":
+        """Return a copy with another `mesh`, `spec` or `memory_kind`."""
+        given = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
+        return NamedSharding(given.pop("mesh"), given.pop("spec"), **given)
+
+    def with_memory_kind(self, kind: str) -> "NamedSharding":
+        """Return a copy for another kind of memory. Raises `NotImplementedError` for kinds other than `device`."""
+        return self.update(memory_kind=kind)
+
+    def _concrete_mesh(self, what: str) -> Mesh:
+        if isinstance(self.mesh, AbstractMesh):
+            raise ValueError(f"{what} is not implemented for `jax.sharding.AbstractMesh`.")
+        return self.mesh
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The devices of the mesh."""
+        return set(self._concrete_mesh("device_set").devices.flat)
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices of the mesh."""
+        return self.mesh.size
+
+    @property
+    def split_axes(self) -> frozenset[Hashable]:
+        """The mesh axes along which the array is split."""
+        return frozenset(name for part in self.spec for name in names_in(part))
+
+    @property
+    def replicated_axes(self) -> frozenset[Hashable]:
+        """The mesh axes along which the array is the same."""
+        return frozenset(self.mesh.axis_names) - self.split_axes
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device has the whole array."""
+        return all(self.mesh.shape[name] == 1 for name in self.split_axes)
+
+    def parts(self, ndim: int) -> tuple[int, ...]:
+        """Return into how many parts each dimension of an array is split. Raises `ValueError` for too few dimensions."""
+        self.check_rank(ndim)
+        counts = [math.prod(self.mesh.shape[name] for name in names_in(part)) for part in self.spec]
+        return (*counts, *(1,) * (ndim - len(counts)))
+
+    def check_rank(self, ndim: int) -> None:
+        """Raise `ValueError` for arrays with fewer dimensions than the spec."""
+        if ndim < len(self.spec):
+            raise ValueError(
+                f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but was applied to a "
+                f"value of rank {ndim}."
+            )
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of the part on each device. Raises `ValueError` where the parts would not be equal."""
+        counts = self.parts(len(global_shape))
+        for axis, (size, count) in enumerate(zip(global_shape, counts, strict=True)):
+            if size % count:
+                raise IndivisibleError(
+                    f"Sharding {self} implies that array axis {axis} is partitioned {count} times, but the dimension "
+                    f"size is {size} (full shape: {tuple(global_shape)}, per-dimension tiling factors: {list(counts)} "
+                    "should evenly divide the shape)"
+                )
+        return tuple(size // count for size, count in zip(global_shape, counts, strict=True))
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
+        """Return for each device the index of its part of an array of this shape."""
+        self._concrete_mesh("devices_indices_map")
+        return _indices(self, tuple(global_shape))
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.mesh, self.spec
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, NamedSharding) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        mesh = self.mesh if isinstance(self.mesh, AbstractMesh) else str(self.mesh)
+        return f"NamedSharding(mesh={mesh}, spec={self.spec}, memory_kind={self.memory_kind})"
+
+
+@functools.lru_cache(1024)
+def _indices(sharding: NamedSharding, shape: tuple[int, ...]) -> Mapping[Device, Index]:
+    mesh, sizes = sharding.mesh, sharding.shard_shape(shape)
+    specs = (*sharding.spec, *(None,) * (len(shape) - len(sharding.spec)))
+    found = {}
+    for position, device in _places(mesh):
+        index = []
+        for part, size in zip(specs, sizes, strict=True):
+            number = 0
+            for name in names_in(part):
+                number = number * mesh.shape[name] + position[name]
+            index.append(slice(number * size, (number + 1) * size) if names_in(part) else slice(None))
+        found[device] = tuple(index)
+    return found
+
+
+def _places(mesh: Any) -> Iterator[tuple[dict[Hashable, int], Device]]:
+    """Return the devices of a mesh and where they stand along each axis."""
+    for position in np.ndindex(mesh.devices.shape):
+        yield dict(zip(mesh.axis_names, position, strict=True)), mesh.devices[position]
+
+
+class Shard:
+    """The part of an array on one device: `device`, `index`, `replica_id`, and its `data` (None in another process)."""
+
+    def __init__(self, device: Device, index: Index, replica_id: int, data: Array | None) -> None:
+        self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
+
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+
+
+def resolve(given: Any, function: str) -> Sharding:
+    """Return the sharding that a `Sharding`, a `PartitionSpec` on the mesh in force, or a device means.
+
+    Raises `RuntimeError` for a spec without a mesh in force, `TypeError` for anything else.
+    """
+    if isinstance(given, Sharding):
+        return given
+    if isinstance(given, PartitionSpec):
+        mesh = meshes.mesh_in_force()
+        if mesh is None:
+            raise RuntimeError(
+                f"{function} requires a non-empty mesh in context if you are passing `PartitionSpec`s. You can define "
+                "a context mesh via `jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s and then the mesh context "
+                "manager is not required."
+            )
+        return NamedSharding(mesh, given)
+    raise TypeError(
+        f"{function} leaf specifications are expected to be shardings, PartitionSpec instances or None, but got {given}"
+    )

@@ -1,0 +1,335 @@
+"""shard_map and pmap: a function of one device's part of arrays, run for all devices of this process.
+
+The devices of one process share memory, so that its parts are the lanes of nested vmaps, one per mesh axis, which the
+function's collectives name.
+"""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from .._backends import processes
+from .._backends.constraint import constrained, sharding_of
+from .._backends.devices import devices as all_devices
+from .._backends.meshes import AbstractMesh, Mesh, mesh_in_force
+from .._backends.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
+from .._core import axes, tree
+from .._core.array import Array, as_array, from_kind, tensor_of, type_text
+from .flat import Output, arrays_from, check_callable, name_of, wraps
+from .jit import jit
+from .vmap import vmap
+
+
+class _Infer:
+    def __repr__(self) -> str:
+        return "jax.sharding.Infer"
+
+
+Infer = _Infer()
+
+
+def _refuse_processes(function: str) -> None:
+    if processes.are_several():
+        raise NotImplementedError(
+            f"{function} runs on the devices of one process; in a program of several lay arrays over a mesh "
+            "(jax.device_put, jit(out_shardings=...)), and jit splits the work."
+        )
+
+
+# ------------------------------------------------------------------------------------------------------- shard_map
+
+
+def shard_map(
+    f: Callable[..., Any] | None = None, /, *, out_specs: Any, in_specs: Any = Infer,
+    mesh: Mesh | AbstractMesh | None = None, axis_names: Iterable[Hashable] = frozenset(), check_vma: bool = True,
+) -> Any:  # fmt: skip
+    """Return `f`, a function of parts, as a function of whole arrays.
+
+    `in_specs` says how each argument is split over the axes of `mesh` (by default the mesh in force): partition specs
+    as a prefix of the arguments' pytree, None for an argument that every device gets whole; left out, it is how the
+    arguments lie already. `out_specs` says how results are put together; a result that names not all axes is the same
+    along the others, which `check_vma` checks. `axis_names` restricts the map to some axes of the mesh. Collectives
+    within `f` go by the axes' names. Without `f`, return a decorator.
+
+    Raises `ValueError` for sizes that do not divide, specs that do not fit and results that differ between devices
+    where they should not; `TypeError` for what is no spec or mesh.
+    """
+    if f is None:
+        return functools.partial(
+            shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma
+        )
+    check_callable(f)
+    _refuse_processes("shard_map")
+
+    @wraps(f)
+    def mapped(*args: Any) -> Any:
+        inspect.signature(f).bind(*args)
+        return _ShardMap(f, _mesh_for(mesh), axis_names, check_vma)(args, in_specs, out_specs)
+
+    return mapped
+
+
+def _mesh_for(mesh: Any) -> Mesh:
+    found = mesh_in_force() if mesh is None or isinstance(mesh, AbstractMesh) else mesh
+    if found is None:
+        raise ValueError("The context mesh cannot be empty. Use `jax.set_mesh(mesh)` to enter into a mesh context")
+    if not isinstance(found, Mesh):
+        raise TypeError(
+            "shard_map requires a `jax.sharding.Mesh` or a `jax.sharding.AbstractMesh` instance for its second "
+            f"argument, but got {mesh} of type {type(mesh)}."
+        )
+    return found
+
+
+class _ShardMap:
+    """One call of a function mapped over the axes of a mesh."""
+
+    def __init__(self, f: Callable[..., Any], mesh: Mesh, axis_names: Iterable[Hashable], check: bool) -> None:
+        self.f, self.mesh, self.check = f, mesh, check
+        chosen = frozenset(axis_names)
+        if not chosen <= set(mesh.axis_names):
+            raise ValueError(
+                f"jax.shard_map requires axis_names={chosen} to be a subset of "
+                f"mesh.axis_names={frozenset(mesh.axis_names)}"
+            )
+        self.names = [n for n in mesh.axis_names if not chosen or n in chosen]
+        self.output: Output | None = None
+
+    def __call__(self, args: tuple[Any, ...], in_specs: Any, out_specs: Any) -> Any:
+        leaves, spec = tree.flatten(args)
+        arrays = [as_array(leaf) for leaf in leaves]
+        inputs = self._specs(in_specs, args, "in_specs") if in_specs is not Infer else list(map(self._inferred, arrays))
+        split = [self._split(a, s, i) for i, (a, s) in enumerate(zip(arrays, inputs, strict=True))]
+        kinds = [a.kind for a in arrays]
+
+        def of_parts(*parts: Tensor) -> list[Tensor]:
+            result = self.f(*spec.unflatten(arrays_from(parts, kinds)))
+            self.output = Output(result, name_of(self.f))
+            return self.output.tensors
+
+        results = self._mapped(of_parts, self.names, split)
+        assert self.output is not None
+        values = self.output.spec.unflatten(self.output.arrays)
+        wanted = self._specs(out_specs, values, "out_specs")
+        placed = [self._joined(*r) for r in zip(results, self.output.arrays, wanted, strict=True)]
+        return self.output.spec.unflatten(placed)
+
+    def _specs(self, given: Any, value: Any, what: str) -> list[PartitionSpec]:
+        try:
+            found = tree.broadcast_prefix(given, tree.flatten(value)[1], is_leaf=lambda s: s is None)
+        except ValueError as error:
+            raise ValueError(
+                f"pytree structure error: shard_map {what} must be a prefix of the pytree: {error}"
+            ) from None
+        for spec in found:
+            if spec is not None and not isinstance(spec, PartitionSpec):
+                raise TypeError(
+                    f"shard_map {what} argument must be a pytree of `jax.sharding.PartitionSpec` instances, but: "
+                    f"{what} is {spec} of type {type(spec).__name__}."
+                )
+            for name in (n for part in spec or () for n in names_in(part)):
+                if name not in self.names:
+                    raise ValueError(
+                        f"shard_map {what} argument must refer to an axis marked as manual ({set(self.names)}), but: "
+                        f"{what} refers to {name!r}. Check the {what} values passed to shard_map."
+                    )
+        return [PartitionSpec() if s is None else s for s in found]
+
+    def _inferred(self, array: Array) -> PartitionSpec:
+        sharding = sharding_of(array)
+        return sharding.spec if isinstance(sharding, NamedSharding) and sharding.mesh == self.mesh else PartitionSpec()
+
+    def _split(self, array: Array, spec: PartitionSpec, position: int) -> tuple[Tensor, dict[Hashable, int]]:
+        """Return the tensor with a dimension of its own for each mesh axis that splits it, and which these are."""
+        self._check_argument(array, spec, position)
+        tensor = tensor_of(array)
+        sizes, where = [], {}
+        for dim, size in enumerate(tensor.shape):
+            names = names_in(spec[dim]) if dim < len(spec) else ()
+            for name in names:
+                where[name] = len(sizes)
+                sizes.append(self.mesh.shape[name])
+            sizes.append(size // math.prod(self.mesh.shape[n] for n in names))
+        return tensor.reshape(sizes), where
+
+    def _check_argument(self, array: Array, spec: PartitionSpec, position: int) -> None:
+        if array.ndim < len(spec):
+            raise ValueError(
+                f"shard_map applied to the function {name_of(self.f)!r} was given an in_specs entry which is too long to "
+                f"be compatible with the corresponding input value: in_specs is {spec} which has length {len(spec)}, but "
+                f"array number {position} has shape {type_text(array)}, which has rank {array.ndim}."
+            )
+        for size, part in zip(array.shape, spec, strict=False):
+            count = math.prod(self.mesh.shape[n] for n in names_in(part))
+            if size % count:
+                raise ValueError(
+                    f"shard_map applied to the function {name_of(self.f)!r} was given argument arrays with axis sizes "
+                    f"that are not evenly divisible by the corresponding mesh axis sizes: array number {position} of "
+                    f"shape {type_text(array)} has an axis of size {size}, which {part!r} splits into {count} parts. "
+                    "Pad the array."
+                )
+
+    def _mapped(
+        self, function: Callable[..., Sequence[Tensor]], names: Sequence[Hashable],
+        given: Sequence[tuple[Tensor, dict[Hashable, int]]],
+    ) -> list[tuple[Tensor, dict[Hashable, int]]]:  # fmt: skip
+        """Call `function` on all parts; return each result and which of its dimensions the mesh axes are."""
+        if not names:
+            return [(result, {}) for result in function(*(tensor for tensor, _ in given))]
+        name, *inner = names
+        dims = [where.get(name) for _, where in given]
+        rests = [
+            {n: d - (dim is not None and d > dim) for n, d in where.items() if n != name}
+            for (_, where), dim in zip(given, dims, strict=True)
+        ]
+        found: list[dict[Hashable, int]] = []
+
+        def of_lanes(*lanes: Tensor) -> list[Tensor]:
+            results = self._mapped(function, inner, list(zip(lanes, rests, strict=True)))
+            found.extend(where for _, where in results)
+            return [tensor for tensor, _ in results]
+
+        mapped = axes.map_tensors(of_lanes, [t for t, _ in given], dims, self.mesh.shape[name], name)
+        results = []
+        for (tensor, dim), where in zip(mapped, found, strict=True):
+            if dim is not None:
+                where = {n: d + (d >= dim) for n, d in where.items()} | {name: dim}
+            results.append((tensor, where))
+        return results
+
+    def _joined(self, result: tuple[Tensor, dict[Hashable, int]], array: Array, spec: PartitionSpec) -> Array:
+        """Return the whole array of what all devices made."""
+        tensor, where = result
+        rank = tensor.dim() - len(where)
+        ndim = array.ndim
+        if ndim < len(spec):
+            raise ValueError(
+                f"shard_map applied to the function {name_of(self.f)!r} was given an out_specs entry which is too long "
+                f"to be compatible with the corresponding output value: out_specs is {spec} which has length "
+                f"{len(spec)}, but the result has shape {type_text(array)}, which has rank {ndim}."
+            )
+        named = [n for part in spec for n in names_in(part)]
+        for name in [n for n in where if n not in named]:
+            if self.check:
+                raise ValueError(
+                    f"shard_map applied to the function {name_of(self.f)!r} was given out_specs which require replication "
+                    f"which can't be statically inferred given the mesh: out_specs is {spec}, which implies that the "
+                    f"result is the same along the mesh axis {name!r}, but it may differ. Name the axis in out_specs, "
+                    "reduce over it (jax.lax.psum, pmean, ...), or disable the check with check_vma=False."
+                )
+            tensor = tensor.select(where[name], 0)
+            where = {n: d - (d > where[name]) for n, d in where.items() if n != name}
+        order, sizes = [], []
+        own = [d for d in range(tensor.dim()) if d not in where.values()]
+        for dim in range(rank):
+            names = names_in(spec[dim]) if dim < len(spec) else ()
+            for name in names:
+                if name not in where:  # the same for all devices along this axis
+                    tensor = tensor.unsqueeze(-1).expand(*tensor.shape, self.mesh.shape[name])
+                    where = {**where, name: tensor.dim() - 1}
+                order.append(where[name])
+            order.append(own[dim])
+            sizes.append(math.prod(self.mesh.shape[n] for n in names) * tensor.shape[own[dim]])
+        whole = from_kind(tensor.permute(order).reshape(sizes), array.kind)
+        return constrained(whole, NamedSharding(self.mesh, spec), "shard_map")
+
+
+# ------------------------------------------------------------------------------------------------------------ pmap
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+_PMAP_AXIS = "_internal_pmap_axis_name"
+
+
+def pmap(
+    fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes: Any = 0, out_axes: Any = 0,
+    static_broadcasted_argnums: int | Iterable[int] = (), devices: Sequence[Any] | None = None,
+    backend: str | None = None, axis_size: int | None = None, donate_argnums: int | Iterable[int] = (),
+) -> Callable[..., Any]:  # fmt: skip
+    """Return `fun` compiled and mapped over an axis of its arguments, one device for each slice.
+
+    Like `jit(vmap(fun))`, with results that lie over `devices`, or the first ones of `backend`; there have to be as
+    many as slices. `static_broadcasted_argnums` are positions of hashable arguments that all devices get.
+
+    Raises `ValueError` where there are too few devices, or where no argument is mapped.
+    """
+    check_callable(fun)
+    _refuse_processes("pmap")
+    statics, donated = _positions(static_broadcasted_argnums), _positions(donate_argnums)
+
+    def lanes(*args: Any, **kwargs: Any) -> Any:
+        placed = [None if i in statics else _axis_of(in_axes, i) for i in range(len(args))]
+        given, prefix = tree.flatten(out_axes, _is_none)
+        stacked = prefix.unflatten(axis or 0 for axis in given)
+        result = vmap(fun, tuple(placed), stacked, axis_name=axis_name)(*args, **kwargs)
+        leaves, spec = tree.flatten(result)
+        dims = tree.broadcast_prefix(out_axes, spec, is_leaf=_is_none)
+        return spec.unflatten(x[0] if axis is None else x for x, axis in zip(leaves, dims, strict=True))
+
+    jitted = jit(wraps(fun)(lanes), static_argnums=statics or None, donate_argnums=donated)
+
+    @wraps(fun)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        size = _size_of(args, kwargs, in_axes, statics, axis_size)
+        mesh = _pmap_mesh(size, devices, backend, axis_name)
+        result = jitted(*args, **kwargs)
+        leaves, spec = tree.flatten(result)
+        dims = tree.broadcast_prefix(out_axes, spec, is_leaf=_is_none)
+        return spec.unflatten(_over_mesh(x, d, mesh) for x, d in zip(leaves, dims, strict=True))
+
+    return mapped
+
+
+def _positions(given: int | Iterable[int]) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+def _axis_of(in_axes: Any, position: int) -> Any:
+    return in_axes[position] if isinstance(in_axes, list | tuple) else in_axes
+
+
+def _size_of(args: Any, kwargs: Any, in_axes: Any, statics: Sequence[int], axis_size: int | None) -> int:
+    """Return the number of slices: the size of the first mapped axis."""
+    if isinstance(in_axes, list | tuple) and len(in_axes) != len(args):
+        raise ValueError(
+            f"pytree structure error: pmap in_axes has length {len(in_axes)}, but there are {len(args)} positional "
+            "arguments."
+        )
+    for position, arg in enumerate(args):
+        axis = None if position in statics else _axis_of(in_axes, position)
+        leaves, spec = tree.flatten(arg)
+        for leaf, dim in zip(leaves, tree.broadcast_prefix(axis, spec, is_leaf=_is_none), strict=True):
+            if dim is not None and getattr(leaf, "shape", ()):
+                return _checked_size(leaf.shape[dim], axis_size)
+    for leaf in tree.flatten(kwargs)[0]:
+        if getattr(leaf, "shape", ()):
+            return _checked_size(leaf.shape[0], axis_size)
+    raise ValueError("pmap requires at least one argument with a mapped axis.")
+
+
+def _checked_size(size: int, axis_size: int | None) -> int:
+    if axis_size not in (None, size):
+        raise ValueError(f"Specified axis_size {axis_size} doesn't match received axis_size {size}.")
+    return size
+
+
+def _pmap_mesh(size: int, given: Sequence[Any] | None, backend: str | None, axis_name: Hashable | None) -> Mesh:
+    available = list(all_devices(backend) if given is None else given)
+    if size > len(available):
+        raise IndivisibleError(
+            f"pmap over an axis of size {size} needs as many devices, and there are {len(available)}. Set "
+            "jax_num_cpu_devices before devices are asked for, or use jax.vmap."
+        )
+    return Mesh(available[:size], (axis_name or _PMAP_AXIS,))
+
+
+def _over_mesh(array: Array, dim: int | None, mesh: Mesh) -> Array:
+    spec = () if dim is None else (*(None,) * (dim % array.ndim), mesh.axis_names[0])
+    return constrained(array, NamedSharding(mesh, PartitionSpec(*spec)), "pmap")
