@@ -1,5 +1,6 @@
 """Bits, uniforms, integers and orders: equal to JAX's, bit for bit, for every generator and layout."""
 
+import tracemalloc
 from contextlib import ExitStack
 from functools import partial
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from oracle import agree
 
 import jaxish
+from jaxish.random import shuffles
 
 exactly = partial(agree, rtol=0, atol=0)
 SHAPES = [(), (0,), (3, 5), (70,), (5001,)]
@@ -110,6 +112,63 @@ def test_permutations(x):
     for axis in range(max(1, np.ndim(x))):
         exactly(lambda j: j.random.permutation(j.random.key(5), x, axis))
         exactly(lambda j: j.random.permutation(j.random.key(5), x, axis, independent=True))
+
+
+@pytest.mark.parametrize("x", [-3, 100, 2**16 - 1, 2**16, 2**16 + 1, 2**19 - 1, 3_000_000, np.arange(2**16 + 2) * 0.5])
+def test_permutations_of_any_size(x):
+    exactly(lambda j: j.random.permutation(j.random.key(5), x))
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j, k: j.random.permutation(k, 2001),
+        lambda j, k: j.random.permutation(k, np.arange(900.0).reshape(3, 300), 1),
+        lambda j, k: j.random.choice(k, 2001, (7, 2), replace=False),
+        lambda j, k: j.random.choice(k, np.arange(900.0).reshape(3, 300), (7, 2), replace=False, axis=1),
+        lambda j, k: j.jit(lambda k: j.random.permutation(k, 2001))(k),
+        lambda j, k: j.vmap(lambda k: j.random.permutation(k, 2001))(j.random.split(k, 3)),
+        lambda j, k: j.jit(j.vmap(j.vmap(lambda k: j.random.permutation(k, 201))))(j.random.split(k, (2, 3))),
+        lambda j, k: j.vmap(lambda x: j.random.permutation(k, x))(np.arange(600.0).reshape(3, 200)),
+        lambda j, k: j.vmap(j.random.permutation)(j.random.split(k, 3), np.arange(600.0).reshape(3, 200)),
+        lambda j, k: j.lax.scan(lambda k, _: (k, j.random.permutation(k, 201)), k, None, length=2)[1],
+        lambda j, k: j.grad(lambda x: (j.random.permutation(k, x) ** 3)[:9].sum())(np.arange(200.0)),
+        lambda j, k: j.jvp(lambda x: j.random.permutation(k, x), (np.arange(200.0),), (np.arange(200.0) ** 2,)),
+    ],
+)
+def test_orders_sorted_in_place(program, x64, monkeypatch):
+    monkeypatch.setattr(shuffles, "_LARGE", 100)
+    with ExitStack() as stack:
+        both(stack, "enable_x64", x64)
+        exactly(lambda j: program(j, j.random.key(5)))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("kinds", [1, 7, 300, 5000, 2**32])
+@pytest.mark.parametrize("count", [1, 64, 1000, 1001])
+def test_elements_with_equal_keys_keep_their_order(count, kinds, wide, monkeypatch):
+    monkeypatch.setattr(shuffles, "_BLOCK", 64)
+    random = np.random.default_rng(count + kinds)
+    keys = random.integers(0, 2**32, kinds, dtype=np.uint32) if kinds < 2**32 else None
+    rounds = [random.choice(keys, count) if keys is not None else random.integers(0, 2**32, count, np.uint32)
+              for _ in range(3)]  # fmt: skip
+    wanted = np.arange(count)
+    for row in rounds:
+        wanted = wanted[np.argsort(row, kind="stable")]
+    found = shuffles.stably_sorted(count, [lambda a, b, row=row: row[a:b] for row in rounds], wide)
+    assert found.dtype == (np.int64 if wide else np.int32)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_an_order_takes_twice_its_memory():
+    rounds = [np.random.default_rng(i).integers(0, 2**32, 2**21, dtype=np.uint32) for i in range(2)]
+    tracemalloc.start()
+    found = shuffles.stably_sorted(2**21, [lambda a, b, row=row: row[a:b] for row in rounds], False)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1.05 * found.nbytes
+    assert peak < 2.3 * found.nbytes
 
 
 @pytest.mark.parametrize("replace", [True, False])

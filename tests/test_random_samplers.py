@@ -143,6 +143,10 @@ LOGITS = np.random.RandomState(0).randn(4, 7).astype(np.float32)
         lambda j, k: j.jit(lambda k: j.random.categorical(k, LOGITS[0], shape=(80_001,)))(k),
         lambda j, k: j.vmap(lambda k: j.random.categorical(k, LOGITS[0], shape=(80_001,)))(j.random.split(k, 2)),
         lambda j, k: j.vmap(lambda x: j.random.categorical(k, x, shape=(80_001,)))(LOGITS),
+        lambda j, k: j.jit(
+            j.vmap(j.vmap(lambda k, x: j.random.categorical(k, x, shape=(80_001,)), (0, None)), (None, 0))
+        )(j.random.split(k, 2), LOGITS[:3]),
+        lambda j, k: j.grad(lambda x: j.random.categorical(k, x, shape=(80_001,)).sum() * 0.5 + x.sum())(LOGITS[0]),
         lambda j, k: j.random.gamma(k, 2.0, (70_000,)) > 1.5,
         lambda j, k: j.vmap(lambda k: j.random.gamma(k, 2.0, (3,)))(j.random.split(k, 30_000)) > 1.5,
     ],

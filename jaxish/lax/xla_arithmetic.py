@@ -46,6 +46,11 @@ _FMA = Elementwise(
 )
 
 
+def quotient(number: float, x: Tensor) -> Tensor:
+    """Return `number / x`. torch rounds twice for a Python number: it multiplies by the reciprocal."""
+    return torch.full_like(x, number) / x
+
+
 def fma(a: Tensor, b: Tensor | float, c: Tensor | float) -> Tensor:
     """Return a * b + c, rounded once where the dtype is float32 or float64."""
     if a.dtype.itemsize < 4:

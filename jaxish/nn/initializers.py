@@ -11,7 +11,7 @@ from .. import random
 from .._core import dtypes
 from .._core.array import Array
 from .._core.dimensions import canonical_shape
-from ..random.arguments import refuse_out_sharding
+from ..random.sharded import takes_out_sharding
 
 Axes = int | Sequence[int]
 
@@ -29,47 +29,52 @@ def _float(dtype: Any) -> Any:
     return dtypes.canonicalize_dtype(np.float64) if dtype is None else dtypes.requested_dtype(dtype, "initializer")
 
 
+def _initializer(make: Callable[[Any, Any, Any], Any], dtype: Any = None) -> Initializer:
+    """Return the initializer that draws by `make(key, shape, dtype)`, with a default dtype."""
+    drawn: Any = takes_out_sharding(make)
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        return drawn(key, shape, _float(dtype), out_sharding=out_sharding)
+
+    return init
+
+
 def zeros(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
     """Return zeros; the key is there for the signature."""
-    return jnp.zeros(shape, _float(dtype), out_sharding=out_sharding)
+    return _ZEROS(key, shape, dtype, out_sharding)
 
 
 def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
     """Return ones; the key is there for the signature."""
-    return jnp.ones(shape, _float(dtype), out_sharding=out_sharding)
+    return _ONES(key, shape, dtype, out_sharding)
+
+
+_ZEROS: Any = _initializer(lambda key, shape, dtype: jnp.zeros(shape, dtype))
+_ONES: Any = _initializer(lambda key, shape, dtype: jnp.ones(shape, dtype))
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
     """Return an initializer that fills with `value`."""
-
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
-        refuse_out_sharding("nn.initializers.constant", out_sharding)
-        return jnp.full(shape, value, _float(dtype))
-
-    return init
+    return _initializer(lambda key, shape, dtype: jnp.full(shape, value, dtype), dtype)
 
 
-def _scaled(draw: Callable[..., Array], scale: Any, dtype: Any) -> Initializer:
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
-        found = _float(dtype)
-        return draw(key, shape, found, out_sharding) * jnp.array(scale, found)  # pyright: ignore
-
-    return init
+def _scaled(draw: Callable[[Any, Any, Any], Any], scale: Any, dtype: Any) -> Initializer:
+    return _initializer(lambda key, shape, dtype: draw(key, shape, dtype) * jnp.array(scale, dtype), dtype)
 
 
 def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     """Return an initializer that draws uniformly from [0, scale)."""
-    return _scaled(lambda k, s, d, o: random.uniform(k, s, d, out_sharding=o), scale, dtype)
+    return _scaled(random.uniform, scale, dtype)
 
 
 def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     """Return an initializer that draws normals of this standard deviation."""
-    return _scaled(lambda k, s, d, o: random.normal(k, s, d, out_sharding=o), stddev, dtype)
+    return _scaled(random.normal, stddev, dtype)
 
 
 def truncated_normal(stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
     """Return an initializer that draws standard normals between `lower` and `upper`, times `stddev`."""
-    return _scaled(lambda k, s, d, o: random.truncated_normal(k, lower, upper, s, d, out_sharding=o), stddev, dtype)
+    return _scaled(lambda k, s, d: random.truncated_normal(k, lower, upper, s, d), stddev, dtype)
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
@@ -110,29 +115,29 @@ def variance_scaling(
     The initializer raises `ValueError` for an unknown mode or distribution, and for a shape with too few dimensions.
     """
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
-        sizes, found = canonical_shape(shape), _float(dtype)
+    def make(key: Any, shape: Any, dtype: Any) -> Array:
+        sizes = canonical_shape(shape)
         fans = _fans(sizes, in_axis, out_axis, batch_axis)
         if mode not in _DENOMINATORS:
             raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
-        variance = jnp.array(scale / _DENOMINATORS[mode](*fans), found)
-        return _spread(key, sizes, found, distribution, variance, out_sharding)
+        variance = jnp.array(scale / _DENOMINATORS[mode](*fans), dtype)
+        return _spread(key, sizes, dtype, distribution, variance)
 
-    return init
+    return _initializer(make, dtype)
 
 
-def _spread(key: Any, shape: tuple[int, ...], dtype: Any, distribution: str, variance: Any, out_sharding: Any) -> Any:
+def _spread(key: Any, shape: tuple[int, ...], dtype: Any, distribution: str, variance: Any) -> Any:
     real = dtypes.issubdtype(dtype, np.floating)
     if distribution == "normal":
-        return random.normal(key, shape, dtype, out_sharding=out_sharding) * jnp.sqrt(variance)  # pyright: ignore
+        return random.normal(key, shape, dtype) * jnp.sqrt(variance)  # pyright: ignore
     if distribution == "truncated_normal":
         deviation: Any = jnp.sqrt(variance) / jnp.array(_CUT_REAL if real else _CUT_COMPLEX, dtype)  # pyright: ignore
         if real:
-            return random.truncated_normal(key, -2, 2, shape, dtype, out_sharding=out_sharding) * deviation
+            return random.truncated_normal(key, -2, 2, shape, dtype) * deviation
         return _complex_truncated_normal(key, 2, shape, dtype) * deviation
     if distribution == "uniform":
         if real:
-            return random.uniform(key, shape, dtype, -1, out_sharding=out_sharding) * jnp.sqrt(3 * variance)
+            return random.uniform(key, shape, dtype, -1) * jnp.sqrt(3 * variance)
         return _complex_uniform(key, shape, dtype) * jnp.sqrt(variance)
     raise ValueError(f"invalid distribution for variance scaling initializer: {distribution}")
 
@@ -196,19 +201,17 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     Dimensions other than `column_axis` are rows. The initializer raises `ValueError` for fewer than two dimensions.
     """
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
-        refuse_out_sharding("nn.initializers.orthogonal", out_sharding)
-        found = _float(dtype)
+    def make(key: Any, shape: Any, dtype: Any) -> Array:
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
         if 0 in shape:
-            return jnp.zeros(shape, found)
+            return jnp.zeros(shape, dtype)
         columns = shape[column_axis]
-        q = random.orthogonal(key, math.prod(shape) // columns, (), found, columns)
+        q = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
         q = jnp.reshape(q, (*np.delete(shape, column_axis).tolist(), columns))
-        return jnp.array(scale, found) * jnp.moveaxis(q, -1, column_axis)  # pyright: ignore
+        return jnp.array(scale, dtype) * jnp.moveaxis(q, -1, column_axis)  # pyright: ignore
 
-    return init
+    return _initializer(make, dtype)
 
 
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
@@ -217,15 +220,13 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     The initializer raises `ValueError` unless the shape has 3 to 5 dimensions and no more inputs than outputs.
     """
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
-        refuse_out_sharding("nn.initializers.delta_orthogonal", out_sharding)
-        found = _float(dtype)
+    def make(key: Any, shape: Any, dtype: Any) -> Array:
         if len(shape) not in (3, 4, 5):
             raise ValueError("Delta orthogonal initializer requires a 3D, 4D or 5D shape.")
         if shape[-1] < shape[-2]:
             raise ValueError("`fan_in` must be less or equal than `fan_out`. ")
-        matrix = orthogonal(scale, column_axis, found)(key, shape[-2:])
+        matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
         centre = tuple((size - 1) // 2 for size in shape[:-2])
-        return jnp.zeros(shape, found).at[(*centre, ...)].set(matrix)  # pyright: ignore
+        return jnp.zeros(shape, dtype).at[(*centre, ...)].set(matrix)  # pyright: ignore
 
-    return init
+    return _initializer(make, dtype)

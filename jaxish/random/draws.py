@@ -6,15 +6,18 @@ layout, `Draw` computes bits and samples together, block by block; with any othe
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._backends import structured
 from .._backends.kernels import FEW_BLOCKS, Kernel
 from .._core import functorch, graph
+from .._core.array import from_numpy
+from .._core.boxes import Box
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from . import threefry
@@ -33,10 +36,13 @@ class Bits:
 
 @dataclass(frozen=True, eq=False)
 class Sampler:
-    """`function(*bits, *parameters)` gives samples of `dtypes`; bits are signed (8 bits: unsigned) tensors."""
+    """`function(*bits, *parameters)` gives samples of `dtypes`; bits are signed (8 bits: unsigned) tensors.
+
+    Samplers with different functions have different names: code on disk is found by the name (`Primitive.identity`).
+    """
 
     name: str
-    function: Callable[..., Any]
+    function: Callable[..., Any] = field(repr=False)
     dtypes: tuple[torch.dtype, ...]
     bits: tuple[Bits, ...] = (Bits(32),)
 
@@ -118,7 +124,7 @@ def part_from_threefry(sampler: Sampler, keys: Tensor, start: Tensor, count: int
 class Draw(Primitive):
     """`count` samples for keys (*batch, number of keys, 2) and parameters that broadcast to (*batch, count).
 
-    With `total` they are a part of so many samples, and the first parameter is the position where the part begins.
+    With `total` they are a part of so many samples, and the first parameter says which ones (see `positions_in`).
     """
 
     def __init__(self, sampler: Sampler, count: int, total: int | None = None) -> None:
@@ -150,6 +156,8 @@ class Draw(Primitive):
 
     def _one(self, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
         whole = [p.shape[-1] == 1 for p in parameters]
+        if self.total is not None:
+            whole[0] = True
         kernel = _counting(self.sampler, tuple(whole), self.total is not None)
         shared = [p for p, w in zip(parameters, whole, strict=True) if w]
         rows = [p for p, w in zip(parameters, whole, strict=True) if not w]
@@ -164,7 +172,7 @@ class Draw(Primitive):
 
         positions = torch.arange(self.count, device=keys.device).unsqueeze(0)
         if self.total is not None:
-            positions = positions + parameters[0]
+            positions = positions_in(parameters[0], positions)
             parameters = parameters[1:]
         counters = spread(positions)
         words = [spread(keys[:, i, j : j + 1]) for i in range(keys.shape[1]) for j in range(2)]
@@ -174,6 +182,22 @@ class Draw(Primitive):
 
     def lower(self, *inputs: Tensor) -> list[Tensor]:
         return structured.call(self, f"{self.__name__}:{self.count}:{self.total}", inputs)
+
+    def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:
+        batch = self.out_types(*types)[index].shape[:-1]  # pyright: ignore
+        outer, inner = box.split(len(batch))
+        if self.total is not None or outer.shape != batch or torch.Size(inner.shape).numel() != self.count:
+            return None
+        boxes: list[Box | None] = [_leading(outer, types[0].shape[:-2]).joined(Box.whole(types[0].shape[-2:]))]
+        for type in types[1:]:
+            row = Box.whole((1,)) if type.shape[-1] == 1 else inner
+            boxes.append(_leading(outer, type.shape[:-1]).joined(row))
+
+        def run(keys: Tensor, *parameters: Tensor) -> Tensor:
+            rows = [as_rows(p, t, inner) for p, t in zip(parameters, types[1:], strict=True)]
+            return Draw(self.sampler, inner.count, self.count)(keys, grid_of(inner, keys.device), *rows)[index]
+
+        return boxes, run
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         fronted = [t.unsqueeze(0) if d is None else batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)]
@@ -187,6 +211,40 @@ class Draw(Primitive):
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
         return [None] * len(primals)
+
+
+def _leading(outer: Box, shape: tuple[int, ...]) -> Box:
+    """Return the box of an operand's batch dimensions, which broadcast to those of the result."""
+    found = outer.narrowed(outer.shape, shape)
+    assert found is not None
+    return found
+
+
+def as_rows(part: Tensor, type: TensorType, inner: Box) -> Tensor:
+    """Return the part of a parameter (*batch, 1 or count) for a box of the samples, as (*batch, 1 or box's count)."""
+    return part.reshape(*part.shape[: len(type.shape) - 1], 1 if type.shape[-1] == 1 else inner.count)
+
+
+def grid_of(box: Box, device: torch.device) -> Tensor:
+    """Return the tensor that says which elements of an array are in a box (see `positions_in`)."""
+    runs = [word for pair in box.runs() for word in pair]
+    return from_numpy(np.array([0, box.first, *runs], np.int64), device)
+
+
+def positions_in(grid: Tensor, numbers: Tensor) -> Tensor:
+    """Return where in an array the elements with these numbers of a part of it stand.
+
+    The last dimension of `grid` holds the position where a contiguous part begins; or, for a box, a number to be added
+    to all numbers, the position of the first element, and then per dimension of the box size and distance.
+    """
+    words = [grid[..., i : i + 1] for i in range(grid.shape[-1])]
+    if len(words) == 1:
+        return numbers + words[0]
+    numbers, found = numbers + words[0], words[1]
+    for size, distance in reversed(list(zip(words[4::2], words[5::2], strict=True))):
+        found = found + numbers % size * distance
+        numbers = numbers // size
+    return found + numbers * words[3]
 
 
 @functools.lru_cache(256)
@@ -222,7 +280,7 @@ def _counting(sampler: Sampler, whole: tuple[bool, ...], part: bool) -> Kernel:
         shared, rows = iter(parameters[: sum(whole)]), iter(parameters[sum(whole) :])
         ordered = [next(shared) if w else next(rows) for w in whole]
         if part:
-            counters = counters + ordered.pop(0)
+            counters = positions_in(ordered.pop(0), counters)
         return _expanded(sampler.results(*bits_at(sampler, keys.unbind(0), counters, count), *ordered), counters)  # pyright: ignore
 
     return Kernel(run, shared=2 + sum(whole))

@@ -16,6 +16,7 @@ from .._backends import structured
 from .._backends.kernels import FEW_BLOCKS, Kernel
 from .._core import dtypes
 from .._core.array import Array, tensor_of
+from .._core.boxes import Box
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from ..lax import xla_arithmetic as xla
@@ -25,40 +26,64 @@ from .arguments import (
     check_castable,
     float_dtype,
     parameter,
-    refuse_out_sharding,
     sample_shape,
 )
+from .draws import as_rows, grid_of
 from .generators import PRNGImpl
-from .keys import KeyArray, check_key, several
+from .key_array import KeyArray
+from .keys import check_key, several
+from .sharded import takes_out_sharding
 from .uniforms import normal_sampler, real_normal, unit_sampler
 
 
 class RandomGamma(Primitive):
-    """Samples for keys (*batch, words) and shape parameters (*batch, count); their logarithms with `log_space`."""
+    """Samples for keys (*batch, words) and shape parameters (*batch, count); their logarithms with `log_space`.
+
+    With `total` they are a part of so many samples, and a third input says which ones (`draws.positions_in`).
+    """
 
     __name__ = "random_gamma"
 
-    def __init__(self, impl: PRNGImpl, log_space: bool) -> None:
-        self.impl, self.log_space = impl, log_space
+    def __init__(self, impl: PRNGImpl, log_space: bool, total: int | None = None) -> None:
+        self.impl, self.log_space, self.total = impl, log_space, total
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[1])]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        keys, alphas = inputs
+        keys, alphas, *grid = inputs
         count = alphas.shape[-1]
         if not alphas.numel():
             return [torch.empty_like(alphas)]
         flat, words = alphas.reshape(-1, count), keys.reshape(-1, keys.shape[-1])
         samples = torch.empty_like(flat)
+        made = None if lanes.are_together(self.impl) else torch.func.vmap(lambda k: self.impl.split(k, (count,)))(words)
         for rows, part in lanes.blocks(flat.shape[0], count):
-            own = lanes.spread(self.impl, words[rows], count, part).reshape(-1, keys.shape[-1])
+            own = (
+                lanes.spread(self.impl, words[rows], self.total or count, part, *grid)
+                if made is None
+                else made[rows, part]
+            ).reshape(-1, keys.shape[-1])
             found = _gammas(self.impl, own, flat[rows, part].reshape(-1), self.log_space)
             samples[rows, part] = found.reshape(-1, part.stop - part.start)
         return [samples.reshape(alphas.shape)]
 
     def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, f"random_gamma:{self.impl.name}:{self.log_space}", inputs)
+        return structured.call(self, f"random_gamma:{self.impl.name}:{self.log_space}:{self.total}", inputs)
+
+    def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:
+        keys, alphas = types[:2]
+        outer, inner = box.split(len(alphas.shape) - 1)
+        count = alphas.shape[-1]
+        same = torch.Size(inner.shape).numel() == count and outer.shape == alphas.shape[:-1]
+        if self.total is not None or not same or not lanes.are_together(self.impl):
+            return None
+
+        def run(keys: Tensor, part: Tensor) -> Tensor:
+            grid = grid_of(inner, keys.device)
+            return RandomGamma(self.impl, self.log_space, count)(keys, as_rows(part, alphas, inner), grid)[0]
+
+        return [outer.joined(Box.whole(keys.shape[-1:])), box], run
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         return self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True))), [0]
@@ -78,7 +103,8 @@ class RandomGamma(Primitive):
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
         cotangent = cotangents[0]
-        return [None, None if cotangent is None else cotangent * self._slope(primals[1], results[0])]
+        slope = None if cotangent is None else cotangent * self._slope(primals[1], results[0])
+        return [None, slope, *(None for _ in primals[2:])]
 
 
 def _gammas(impl: PRNGImpl, keys: Tensor, alphas: Tensor, log_space: bool) -> Tensor:
@@ -170,30 +196,32 @@ def gamma_tensor(key: KeyArray, alpha: Tensor, shape: tuple[int, ...], log_space
     return RandomGamma(key._impl, log_space)(tensor_of(key), alphas)[0].reshape(shape)
 
 
+@takes_out_sharding
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the gamma distribution of rate 1 and shape parameter `a`, which broadcasts to `shape`.
 
     Differentiable in `a`. Raises `ValueError` for dtypes that are not floating and shapes that do not broadcast.
     """
-    return _gamma("gamma", key, a, shape, dtype, out_sharding, False)
+    return _gamma("gamma", key, a, shape, dtype, False)
 
 
+@takes_out_sharding
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return logarithms of gamma samples, which do not underflow for small `a`; else like `gamma`."""
-    return _gamma("loggamma", key, a, shape, dtype, out_sharding, True)
+    return _gamma("loggamma", key, a, shape, dtype, True)
 
 
-def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, out_sharding: Any, log_space: bool) -> Array:
-    refuse_out_sharding(name, out_sharding)
+def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Array:
     typed, _ = check_key(name, key)
     target = dtypes.to_torch(float_dtype("gamma", dtype))
     alpha = parameter("gamma", a, target)
     return Array(gamma_tensor(typed, alpha, sample_shape("gamma", shape, alpha), log_space))
 
 
+@takes_out_sharding
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the beta distribution with parameters `a` and `b`, which broadcast to `shape`."""
-    typed, target, sizes = _made_of_gammas("beta", key, shape, dtype, out_sharding, a, b)
+    typed, target, sizes = _made_of_gammas("beta", key, shape, dtype, a, b)
     key_a, key_b = several(typed, 2)
     log_a = gamma_tensor(key_a, parameter("beta", a, target), sizes, True)
     log_b = gamma_tensor(key_b, parameter("beta", b, target), sizes, True)
@@ -202,9 +230,10 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_
     return Array(scaled_a / (scaled_a + scaled_b))
 
 
+@takes_out_sharding
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the chi-square distribution with `df` degrees of freedom, which broadcast to `shape`."""
-    typed, target, sizes = _made_of_gammas("chisquare", key, shape, dtype, out_sharding, df)
+    typed, target, sizes = _made_of_gammas("chisquare", key, shape, dtype, df)
     return Array(_chisquare(typed, parameter("chisquare", df, target), sizes))
 
 
@@ -212,30 +241,32 @@ def _chisquare(key: KeyArray, df: Tensor, shape: tuple[int, ...]) -> Tensor:
     return xla.exp(gamma_tensor(key, df / 2, shape, True)) * 2
 
 
+@takes_out_sharding
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the F distribution: a ratio of two chi-squares, each by its degrees of freedom."""
-    typed, target, sizes = _made_of_gammas("f", key, shape, dtype, out_sharding, dfnum, dfden)
+    typed, target, sizes = _made_of_gammas("f", key, shape, dtype, dfnum, dfden)
     above, below = parameter("f", dfnum, target), parameter("f", dfden, target)
     key_below, key_above = several(typed, 2)
     numerator, denominator = _chisquare(key_above, above, sizes), _chisquare(key_below, below, sizes)
     return Array((numerator / above) / (denominator / below))
 
 
+@takes_out_sharding
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of Student's t distribution with `df` degrees of freedom, which broadcast to `shape`."""
-    typed, target, sizes = _made_of_gammas("t", key, shape, dtype, out_sharding, df)
+    typed, target, sizes = _made_of_gammas("t", key, shape, dtype, df)
     normal_key, gamma_key = several(typed, 2)
     half = parameter("t", df, target) / 2
     g = gamma_tensor(gamma_key, half, sizes, False)
     return Array(real_normal(normal_key, sizes, target) * torch.sqrt(half / g))
 
 
+@takes_out_sharding
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the Dirichlet distribution: vectors along the last axis of `alpha`, which sum to 1.
 
     `shape` is that of the samples without the last axis. Raises `ValueError` for a scalar alpha.
     """
-    refuse_out_sharding("dirichlet", out_sharding)
     typed, _ = check_key("dirichlet", key)
     target = dtypes.to_torch(float_dtype("dirichlet", dtype))
     weights = parameter("dirichlet", alpha, target)
@@ -243,14 +274,15 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out
         raise ValueError("dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0")
     sizes = sample_shape("dirichlet", shape, weights[..., 0] if weights.shape[-1] else np.empty(weights.shape[:-1]))
     logs = gamma_tensor(typed, weights, (*sizes, weights.shape[-1]), True)
+    if not weights.shape[-1]:
+        return Array(logs)
     raised = xla.exp(logs - logs.detach().amax(-1, keepdim=True))
     return Array(raised / raised.sum(-1, keepdim=True))
 
 
 def _made_of_gammas(
-    name: str, key: Any, shape: Any, dtype: Any, out_sharding: Any, *values: Any
+    name: str, key: Any, shape: Any, dtype: Any, *values: Any
 ) -> tuple[KeyArray, torch.dtype, tuple[int, ...]]:
-    refuse_out_sharding(name, out_sharding)
     typed, _ = check_key(name, key)
     found = float_dtype(name, dtype)
     check_castable(name, found, *values)

@@ -9,19 +9,21 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, tensor_of
 from ..lax import xla_arithmetic as xla
-from .arguments import float_dtype, refuse_out_sharding, static_shape
+from .arguments import float_dtype, static_shape
 from .draws import Bits, Sampler, draw
-from .keys import KeyArray, check_key
+from .key_array import KeyArray
+from .keys import check_key
+from .sharded import takes_out_sharding
 from .uniforms import sampler, scaled
 
 
+@takes_out_sharding
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None, *, out_sharding: Any = None) -> Array:
     """Return samples of the standard Gumbel distribution.
 
     `mode` says how finely the upper tail is resolved: "low" (the default), "high" or "highest". Raises `ValueError`
     for other modes and for dtypes that are not floating.
     """
-    refuse_out_sharding("gumbel", out_sharding)
     typed, _ = check_key("gumbel", key)
     found = float_dtype("gumbel", dtype)
     return Array(gumbel_tensor(typed, static_shape(shape), dtypes.to_torch(found), gumbel_mode(mode)))

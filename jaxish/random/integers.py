@@ -12,28 +12,32 @@ from torch import Tensor
 from .._core import dtypes, errors, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axis, canonical_shape
+from .._core.extended import ExtendedArray, refuse
 from .._core.promotion import convert
 from ..lax import xla_arithmetic as xla
 from ..lax.control_flow import associative_scan
 from ..lax.sorting import top_k
-from ..numpy import searchsorted, take
-from .arguments import check_shape, int_dtype, refuse_out_sharding, sample_shape, shape_of, static_shape
+from ..numpy import astype, iscomplexobj, reshape, searchsorted, take, zeros
+from .arguments import check_shape, check_width, int_dtype, sample_shape, shape_of, static_shape
 from .draws import Bits, Sampler, draw
 from .gumbels import gumbel_mode, gumbel_sampler, gumbel_tensor
-from .keys import KeyArray, check_key, several, split_keys
-from .parts import reduced
+from .key_array import KeyArray
+from .keys import check_key, several, split_keys
+from .parts import highest
+from .sharded import takes_out_sharding
+from .shuffles import permuted, random_order, shuffled
 from .uniforms import bits_per_float, random_bits, unit, unit_uniform
 
 # Integers of a range
 
 
+@takes_out_sharding
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return integers in [minval, maxval) of an integer `dtype`; the bounds broadcast to `shape`.
 
     Where maxval is not above minval, the result is minval. Raises `TypeError` for other dtypes, `ValueError` for
     bounds that do not broadcast.
     """
-    refuse_out_sharding("randint", out_sharding)
     typed, _ = check_key("randint", key)
     found, sizes = int_dtype("randint", dtype), static_shape(shape)
     if not dtypes.issubdtype(found, np.integer):
@@ -45,6 +49,7 @@ def integers_between(key: KeyArray, shape: tuple[int, ...], minval: Any, maxval:
     """Return integers in [minval, maxval)."""
     check_arraylike("randint", minval, maxval)
     check_shape("randint", shape, shape_of(minval), shape_of(maxval))
+    minval, maxval = _real("randint", minval), _real("randint", maxval)
     target = dtypes.to_torch(dtype)
     if dtype.itemsize == 8:
         return _draw_64(key, shape, *_bounds_64(minval, maxval, target))
@@ -58,6 +63,12 @@ def integers_between(key: KeyArray, shape: tuple[int, ...], minval: Any, maxval:
     low = low.clamp(int(info.min), int(info.max)).to(torch.int32)
     offsets = draw(_OFFSETS, key._impl, split_keys(key, 2), shape, span, multiplier, low)
     return convert(offsets.view(target), dtypes.to_torch(dtype))
+
+
+def _real(function: str, bound: Any) -> Any:
+    """Return a bound; the real part of a complex one, with a warning."""
+    refuse(function, (bound,))
+    return astype(bound, int) if iscomplexobj(bound) else bound
 
 
 def _wide(bound: Any) -> Tensor:
@@ -153,12 +164,12 @@ def _draw_64(key: KeyArray, shape: tuple[int, ...], low: Tensor, span: Tensor, m
 # Booleans
 
 
+@takes_out_sharding
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Array:
     """Return booleans that are True with probability `p`, which is floating and broadcasts to `shape`.
 
     `mode` "high" uses twice the bits, for small p. Raises `TypeError` for other dtypes, `ValueError` for other modes.
     """
-    refuse_out_sharding("bernoulli", out_sharding)
     if mode not in ("high", "low"):
         raise ValueError(f"got mode={mode!r}, expected 'high' or 'low'")
     typed, _ = check_key("bernoulli", key)
@@ -166,6 +177,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, o
     odds = tensor_of(as_array(p))
     if not odds.is_floating_point():
         raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtypes.TO_NUMPY[odds.dtype]}.")
+    check_width("bernoulli", odds.dtype)
     sizes = sample_shape("bernoulli", shape, odds)
     return Array(draw(_bernoulli_sampler(odds.dtype, mode), typed._impl, tensor_of(typed), sizes, odds.detach()))
 
@@ -183,9 +195,9 @@ def _bernoulli_sampler(dtype: torch.dtype, mode: str) -> Sampler:
     return Sampler(f"bernoulli_high_{dtype}", run, (torch.bool,), (Bits(width, 2),))
 
 
+@takes_out_sharding
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return -1 and 1, each with probability one half, in any numeric `dtype` (the default integer without one)."""
-    refuse_out_sharding("rademacher", out_sharding)
     typed, _ = check_key("rademacher", key)
     found = int_dtype("rademacher", dtype)
     return Array(signs(typed, static_shape(shape), dtypes.to_torch(found)))
@@ -208,13 +220,13 @@ def _sign_sampler(width: int) -> Sampler:
 # Orders and choices
 
 
+@takes_out_sharding
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None) -> Array:
     """Return `x` with its slices along `axis` in random order; for an integer x, a permutation of range(x).
 
     With `independent`, each vector along the axis gets an order of its own. Raises `TypeError` for a scalar that is
     no integer, `ConcretizationTypeError` for a traced one.
     """
-    refuse_out_sharding("permutation", out_sharding)
     typed, _ = check_key("permutation", key)
     check_arraylike("permutation", x)
     array = as_array(x)
@@ -222,39 +234,19 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     if not array.ndim:
         if not dtypes.issubdtype(array.dtype, np.integer):
             raise TypeError("x must be an integer or at least 1-dimensional")
-        return Array(_shuffled(typed, _range(_count(x, "argument x of jax.random.permutation()"), typed), axis))
-    return Array(
-        _permuted(typed, tensor_of(array), axis, independent), array.weak_type and (independent or array.ndim == 1)
-    )
+        return Array(random_order(typed, _count(x, "argument x of jax.random.permutation()")))
+    if isinstance(array, ExtendedArray) and not independent:
+        return take(array, Array(random_order(typed, array.shape[axis])), axis)
+    refuse("permutation", (array,))
+    mix = shuffled if independent else permuted
+    return Array(mix(typed, tensor_of(array), axis), array.weak_type)
 
 
 def _count(number: Any, what: str) -> int:
     if isinstance(number, int | np.integer):
         return int(number)
+    refuse("choice", (number,))
     return int(as_array(number)._concrete(errors.ConcretizationTypeError, what).item())
-
-
-def _range(count: int, key: KeyArray) -> Tensor:
-    dtype = dtypes.to_torch(dtypes.canonicalize_dtype(np.int64))
-    return torch.arange(count, dtype=dtype, device=key._tensor.device)
-
-
-def _permuted(key: KeyArray, x: Tensor, axis: int, independent: bool) -> Tensor:
-    if independent or x.dim() == 1:
-        return _shuffled(key, x, axis)
-    order = _shuffled(key, _range(x.shape[axis], key), 0)
-    return unsigned.via_bits(lambda t: t.index_select(axis, order), x)
-
-
-def _shuffled(key: KeyArray, x: Tensor, axis: int) -> Tensor:
-    # Sorting by 32-bit keys has ties; three rounds per 32 bits of size make their effect small.
-    rounds = math.ceil(3 * math.log(max(1, x.numel())) / math.log(2**32 - 1))
-    for _ in range(rounds):
-        key, subkey = several(key, 2)
-        ranks = random_bits(subkey, 32, tuple(x.shape))
-        order = unsigned.sort(ranks, axis)[1]
-        x = unsigned.via_bits(lambda t, order=order: t.gather(axis, order), x)
-    return x
 
 
 def choice(
@@ -278,7 +270,7 @@ def choice(
         count = _count(a, "The error occurred in jax.random.choice()")
     draws = math.prod(sizes)
     if not draws:
-        return Array(torch.zeros(sizes, dtype=array._tensor.dtype))
+        return zeros(sizes, array.dtype)
     if count <= 0:
         raise ValueError("a must be greater than 0 unless no samples are taken")
     if not replace and draws > count:
@@ -286,20 +278,15 @@ def choice(
             f"Cannot take a larger sample (size {draws}) than population (size {count}) when 'replace=False'"
         )
     if p is None and not replace:
-        mixed = (
-            _shuffled(typed, _range(count, typed), 0)
-            if not array.ndim
-            else _permuted(typed, tensor_of(array), axis, False)
-        )
-        result = Array(mixed.narrow(axis if array.ndim else 0, 0, draws))
+        axis = canonical_axis(axis, array.ndim or 1)
+        if array.ndim and not isinstance(array, ExtendedArray):
+            result = Array(permuted(typed, tensor_of(array), axis, draws), array.weak_type)
+            return reshape(result, (*array.shape[:axis], *sizes, *array.shape[axis + 1 :]))
+        chosen = Array(random_order(typed, count, draws))
     else:
         chosen = _chosen(typed, sizes, count, replace, p, draws, mode)
-        result = take(array, chosen, axis) if array.ndim else chosen
-    full = (*array.shape[:axis], *sizes, *array.shape[axis + 1 :]) if array.ndim else sizes
-    return Array(
-        unsigned.via_bits(lambda t: t.reshape(full), tensor_of(result)),
-        array.weak_type and array.ndim == 1 and p is None and not replace,
-    )
+    chosen = reshape(chosen, sizes)
+    return take(array, chosen, axis) if array.ndim else chosen
 
 
 def _chosen(
@@ -325,6 +312,7 @@ def _chosen(
     return Array(convert(tensor_of(top_k(Array(scores), draws)[1]), dtypes.to_torch(integer)))
 
 
+@takes_out_sharding
 def categorical(
     key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None,
     *, out_sharding: Any = None,
@@ -334,7 +322,6 @@ def categorical(
     `shape` ends in the shape of the logits without that axis; its leading part counts samples, drawn with or without
     replacement. Raises `ValueError` for shapes that do not fit, or more samples than categories without replacement.
     """
-    refuse_out_sharding("categorical", out_sharding)
     typed, _ = check_key("categorical", key)
     check_arraylike("categorical", logits)
     scores = tensor_of(as_array(logits))
@@ -342,8 +329,11 @@ def categorical(
     batch = (*scores.shape[:dim], *scores.shape[dim + 1 :])
     sizes = batch if shape is None else static_shape(shape)
     check_shape("categorical", sizes, tuple(batch))
+    if replace and not scores.shape[dim]:
+        raise ValueError("categorical: attempt to get argmax of an empty sequence. The logits have no categories.")
     if not scores.is_floating_point():
         raise ValueError(f"dtype argument to `gumbel` must be a float dtype, got {dtypes.TO_NUMPY[scores.dtype]}")
+    check_width("categorical", scores.dtype)
     prefix = sizes[: len(sizes) - len(batch)]
     integer = dtypes.to_torch(dtypes.canonicalize_dtype(np.int64))
     chosen = gumbel_mode(mode)
@@ -351,10 +341,8 @@ def categorical(
         inner = list(sizes[len(sizes) - len(batch) :])
         inner.insert(dim, scores.shape[dim])
         noise = (math.prod(prefix), *inner)
-        found = reduced(
-            gumbel_sampler(scores.dtype, chosen), typed._impl, tensor_of(typed), noise,
-            lambda noise, scores: torch.argmax(noise + scores, dim + 1).to(integer), scores.detach(),
-        )  # fmt: skip
+        sampler = gumbel_sampler(scores.dtype, chosen)
+        found = highest(sampler, typed._impl, tensor_of(typed), noise, scores.detach(), dim + 1, integer)
         return Array(found.reshape(sizes))
     scores = scores + gumbel_tensor(typed, tuple(scores.shape), scores.dtype, chosen)
     count = math.prod(prefix)

@@ -25,9 +25,9 @@ def split(impl: PRNGImpl, keys: Tensor, count: int) -> list[Tensor]:
     return list(spread(impl, keys, count).unbind(1))
 
 
-def spread(impl: PRNGImpl, keys: Tensor, count: int, part: slice | None = None) -> Tensor:
-    """Return `count` new keys per lane, or a part of them: (lanes, count, words)."""
-    if not _together(impl):
+def spread(impl: PRNGImpl, keys: Tensor, count: int, part: slice | None = None, grid: Tensor | None = None) -> Tensor:
+    """Return `count` new keys per lane, or a part of them, of all or of those in a box: (lanes, count, words)."""
+    if not are_together(impl):
         made = _one_by_one(lambda k: impl.split(k, (count,)), keys)
         return made if part is None else made[:, part]
     words = keys.view(torch.int32).unsqueeze(1)
@@ -35,7 +35,8 @@ def spread(impl: PRNGImpl, keys: Tensor, count: int, part: slice | None = None) 
         (pairs,) = Draw(PAIRS, count)(words)
     else:
         start = torch.full((1,), part.start, dtype=torch.int64, device=keys.device)
-        (pairs,) = Draw(PAIRS, part.stop - part.start, count)(words, start)
+        place = start if grid is None else torch.cat([grid[:1] + start, grid[1:]])
+        (pairs,) = Draw(PAIRS, part.stop - part.start, count)(words, place)
     return pairs.view(torch.uint32).reshape(*pairs.shape, 2)
 
 
@@ -52,7 +53,7 @@ def blocks(lanes: int, count: int) -> Iterator[tuple[slice, slice]]:
 
 def drawn(impl: PRNGImpl, sampler: Sampler, keys: Sequence[Tensor], count: int, *parameters: Tensor) -> list[Tensor]:
     """Return all results of a sampler that takes `keys` and parameters (lanes, count): each (lanes, count)."""
-    if _together(impl):
+    if are_together(impl):
         return Draw(sampler, count)(torch.stack([k.view(torch.int32) for k in keys], 1), *parameters)
     bits = [_one_by_one(lambda k, b=b: raw_bits(b, impl, k, (count,)), keys[b.key]) for b in sampler.bits]
     return sampler.results(*(part for found in bits for part in found.unbind(1)), *parameters)
@@ -101,7 +102,7 @@ Round = Callable[..., tuple[list[Words], list[Tensor]]]
 
 def run(impl: PRNGImpl, function: Round, keys: Words, *rows: Tensor) -> tuple[list[Words], list[Tensor]]:
     """Return what `function(draws, keys, *rows)` makes of the lanes: a list of keys, and a list of other results."""
-    if not _together(impl):
+    if not are_together(impl):
         return function(Draws(impl), keys, *rows)
     kernel, made = _round_kernel(function)
     found = kernel(keys[0].shape[0], *keys, *rows)
@@ -121,7 +122,8 @@ def _round_kernel(function: Round) -> tuple[Kernel, list[int]]:
     return Kernel(flat, shared=0, blocks=FEW_BLOCKS), made
 
 
-def _together(impl: Any) -> bool:
+def are_together(impl: Any) -> bool:
+    """Tell whether the lanes of a generator draw together, each by its own key."""
     return impl.name == "threefry2x32" and threefry.partitionable()
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from .._core import dtypes
@@ -9,11 +10,13 @@ from .._core.array import Array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import promote_inexact
 from ..numpy import linalg
-from .arguments import check_shape, float_dtype, refuse_out_sharding, static_shape
+from .arguments import check_shape, float_dtype, static_shape
 from .keys import check_key
+from .sharded import takes_out_sharding
 from .uniforms import normal_tensor
 
 
+@takes_out_sharding
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky",
     *, out_sharding: Any = None,
@@ -23,7 +26,6 @@ def multivariate_normal(
     `method` says how the covariance is factored: "cholesky", "eigh" or "svd". Raises `ValueError` for other methods,
     dtypes that are not floating, and shapes that do not fit.
     """
-    refuse_out_sharding("multivariate_normal", out_sharding)
     typed, _ = check_key("multivariate_normal", key)
     check_arraylike("multivariate_normal", mean, cov)
     (centre, spread), _ = promote_inexact("multivariate_normal", mean, cov)
@@ -58,19 +60,22 @@ def _factor(cov: Array, method: str) -> Any:
     return tensor_of(linalg.cholesky(cov))
 
 
+@takes_out_sharding
 def orthogonal(
     key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None, *, out_sharding: Any = None
 ) -> Array:
     """Return matrices (*shape, n, m) drawn uniformly from those with orthonormal columns (rows, where m exceeds n).
 
-    `m` is `n` by default. Real dtypes give orthogonal matrices, complex ones unitary ones.
+    `m` is `n` by default. Real dtypes give orthogonal matrices, complex ones unitary ones. Raises `ValueError` for
+    other dtypes and for negative sizes.
     """
-    refuse_out_sharding("orthogonal", out_sharding)
     sizes = static_shape(shape)
     typed, _ = check_key("orthogonal", key)
-    target = dtypes.to_torch(dtypes.requested_dtype(float if dtype is None else dtype, "orthogonal"))
+    target = dtypes.to_torch(float_dtype("orthogonal", dtype, np.inexact))
     rows = static_int(n, "The number of rows of jax.random.orthogonal()")
     columns = rows if m is None else static_int(m, "The number of columns of jax.random.orthogonal()")
+    if rows < 0 or columns < 0:
+        raise ValueError(f"orthogonal needs non-negative numbers of rows and columns, got {rows} and {columns}.")
     z = normal_tensor(typed, (*sizes, max(rows, columns), min(rows, columns)), target)
     q, r = (tensor_of(part) for part in linalg.qr(Array(z)))
     found = q * torch.sgn(r.diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)

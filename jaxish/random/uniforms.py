@@ -15,9 +15,11 @@ from ..lax import xla_arithmetic as xla
 from ..lax.elementwise import nextafter
 from ..lax.inverse_error_function import erf_inv_tensor
 from ..lax.special import inverse_erf
-from .arguments import check_shape, float_dtype, parameter, refuse_out_sharding, sample_shape, static_shape
+from .arguments import check_shape, float_dtype, parameter, sample_shape, static_shape
 from .draws import Bits, Sampler, draw, sampled
-from .keys import KeyArray, check_key, several
+from .key_array import KeyArray
+from .keys import check_key, several
+from .sharded import takes_out_sharding
 
 
 def random_bits(key: KeyArray, width: int, shape: tuple[int, ...]) -> Tensor:
@@ -25,12 +27,12 @@ def random_bits(key: KeyArray, width: int, shape: tuple[int, ...]) -> Tensor:
     return key._impl.random_bits(tensor_of(key), width, shape)
 
 
+@takes_out_sharding
 def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return uniform random bits as unsigned integers of `dtype` (uint32 by default; uint64 under x64).
 
     Raises `ValueError` for a dtype that is no unsigned integer.
     """
-    refuse_out_sharding("bits", out_sharding)
     typed, _ = check_key("bits", key)
     default = np.uint64 if config.enable_x64.value else np.uint32
     wanted = dtypes.requested_dtype(default if dtype is None else dtype, "bits")
@@ -100,6 +102,7 @@ def _is_constant(x: Any) -> bool:
     return type(x) in (float, int) or isinstance(x, np.generic)
 
 
+@takes_out_sharding
 def uniform(
     key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0, *, out_sharding: Any = None
 ) -> Array:
@@ -107,9 +110,8 @@ def uniform(
 
     Raises `ValueError` for other dtypes, `TypeError` for bounds that do not broadcast.
     """
-    refuse_out_sharding("uniform", out_sharding)
     typed, _ = check_key("uniform", key)
-    found, sizes = float_dtype("uniform", dtype), static_shape(shape)
+    found, sizes = float_dtype("uniform", dtype, narrow=True), static_shape(shape)
     target = dtypes.to_torch(found)
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return Array(unit_uniform(typed, sizes, target))
@@ -149,17 +151,18 @@ def normal_tensor(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> 
     return torch.complex(*parts) / math.sqrt(2)
 
 
+@takes_out_sharding
 def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Return standard normals of a floating or complex `dtype`: sqrt(2) erf_inv(u) for u uniform in (-1, 1).
 
     Complex ones have independent parts of variance 1/2. Raises `ValueError` for other dtypes.
     """
-    refuse_out_sharding("normal", out_sharding)
     typed, _ = check_key("normal", key)
     found = float_dtype("normal", dtype, np.inexact)
     return Array(normal_tensor(typed, static_shape(shape), dtypes.to_torch(found)))
 
 
+@takes_out_sharding
 def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -167,7 +170,6 @@ def truncated_normal(
 
     Raises `ValueError` for a dtype that is not floating and for bounds that do not broadcast.
     """
-    refuse_out_sharding("truncated_normal", out_sharding)
     typed, _ = check_key("truncated_normal", key)
     found = float_dtype("truncated_normal", dtype)
     target = dtypes.to_torch(found)
