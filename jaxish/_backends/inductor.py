@@ -7,6 +7,7 @@ PyTorch, which immutable arrays do not need, and costs 2 µs a call (3.7 against
 Private torch API (tried on 2.13): compile_fx, TracingContext, FakeTensorMode, the autograd-cache switch.
 """
 
+import operator
 import os
 import pathlib
 from collections.abc import Sequence
@@ -47,17 +48,38 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     # Without a ShapeEnv, graphs with while_loop fail ("ignore_fresh_unbacked_symbols").
     mode = FakeTensorMode(shape_env=ShapeEnv())
     # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
-    contracted = inductor_config.patch({"cpp.enable_floating_point_contract_flag": "fast"})
+    options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
+    if _is_long_formula(module):
+        options["realize_opcount_threshold"] = 8
     with (
         tracing(TracingContext(mode)),
         torch.no_grad(),
         functorch_config.patch(enable_autograd_cache=False),
-        contracted,
+        inductor_config.patch(options),
     ):
         fakes = [_fake_like(e, mode) for e in examples]
         compile_fx(module, fakes, inner_compile=keep)
     run = _caller(kept[-1], _result_count(module))
     return byte_masks.around(run) if byte_masks else run
+
+
+def _is_long_formula(module: GraphModule) -> bool:
+    """Tell whether a graph is elementwise and long, as the kernels of random numbers are.
+
+    Inductor would write out each of some hundred values it keeps (by default one in 30 operations) from the inputs on:
+    minutes for 1,000 operations. With more values kept the text is short, and they end up in registers all the same.
+    """
+    called = [n.target for n in module.graph.nodes if n.op == "call_function"]
+    return len(called) > 200 and all(t in _SIMPLE or torch.Tag.pointwise in getattr(t, "tags", ()) for t in called)
+
+
+_SIMPLE = {
+    operator.getitem, torch.ops.aten.arange.default, torch.ops.aten.full.default, torch.ops.aten.full_like.default,
+    torch.ops.aten._to_copy.default, torch.ops.aten.view.dtype, torch.ops.aten.select.int, torch.ops.aten.unbind.int,
+    torch.ops.aten.detach.default, torch.ops.aten.expand.default, torch.ops.aten.scalar_tensor.default,
+    torch.ops.aten.reshape.default, torch.ops.aten.unsqueeze.default, torch.ops.aten.slice.Tensor,
+    torch.ops.aten.zeros_like.default, torch.ops.aten.ones_like.default, torch.ops.aten.alias.default,
+}  # fmt: skip
 
 
 # oneDNN's matrix product as an operator of our own: Inductor knows `mkldnn._linear_pointwise` with constant weights only.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .._core import config, errors, functorch, graph
 from .._core.array import Array
@@ -154,10 +155,15 @@ def _unary(fast: Callable[..., Any], slow: Callable[..., Any], accepted: frozens
     return unary
 
 
+def _quotient(a: Any, b: Any) -> Tensor:
+    # torch's own number / tensor is number * (1 / tensor), rounded twice.
+    return a / b if isinstance(a, Tensor) else torch.full((), a, dtype=b.dtype, device=b.device) / b
+
+
 _add, _radd = _binary(torch.add, ufuncs.add, frozenset(_ARITHMETIC))
 _sub, _rsub = _binary(operator.sub, ufuncs.subtract, frozenset(_ARITHMETIC))
 _mul, _rmul = _binary(torch.mul, ufuncs.multiply, frozenset(_ARITHMETIC))
-_truediv, _rtruediv = _binary(operator.truediv, ufuncs.true_divide, _INEXACT)
+_truediv, _rtruediv = _binary(_quotient, ufuncs.true_divide, _INEXACT)
 _floordiv, _rfloordiv = _binary(ufuncs.floor_divide, ufuncs.floor_divide, frozenset())
 _mod, _rmod = _binary(torch.remainder, ufuncs.remainder, _FLOATS)
 _divmod, _rdivmod = _binary(ufuncs.divmod, ufuncs.divmod, frozenset())
