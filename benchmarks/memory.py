@@ -1,7 +1,7 @@
 """The memory that a draw takes at its peak, as a multiple of its result: `python -m benchmarks.memory [--json FILE]`.
 
-Each figure is of a fresh process: the growth of its peak resident memory over one call, divided by the bytes of the
-result. Both libraries draw 4,000,000 numbers; a multiple of 1 is the result alone.
+Each figure is of a fresh process: the growth of its peak resident memory over the second call, divided by the bytes of
+the result. Both libraries draw 4,000,000 numbers; a multiple of 1 is the result alone.
 """
 
 import argparse
@@ -37,9 +37,7 @@ def multiple(library: str, name: str, jitted: bool) -> float:
         return draw(jax, key, COUNT)
 
     call = jax.jit(run).lower(key).compile() if jitted else run
-    jax.block_until_ready(draw(jax, key, COUNT // 64))  # kernels that do not depend on the size
-    if library == "jax" and not jitted:
-        jax.block_until_ready(call(key))  # compiles
+    jax.block_until_ready(call(key))  # what compiles does so before the measured call
     ctypes.CDLL(None).malloc_trim(0)
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = _status("VmRSS")
