@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from random_programs import COMPUTED, DRAWS
+from random_programs import COMPUTED, DRAWS, GRAPHS, LOOPS, trained
 
 import jaxish as jax
 from jaxish.experimental.multihost_utils import (
@@ -35,6 +35,20 @@ def drawn(explicit, auto):
             for how, x in (("out_sharding", direct), ("out_shardings", jitted)):
                 found.setdefault((how, name), []).append((str(spec), *own_part(x), x.shape))
     return found
+
+
+def jitted(mesh):
+    """Whole programs, whose results are laid over the processes."""
+    sharding = NamedSharding(mesh, P("x"))
+    programs = {name: f for name, f in {**GRAPHS, **LOOPS}.items() if name != "choices"}
+    found = {name: jax.jit(lambda f=f: f(jax), out_shardings=sharding)() for name, f in programs.items()}
+    return {("jitted", name): own_part(x) for name, x in found.items()}
+
+
+def trained_on(mesh):
+    weights = jax.jit(lambda: DRAWS["normal"](jax) * 0.1, out_shardings=NamedSharding(mesh, P(None, "y")))()
+    inputs = jax.device_put(jax.random.normal(jax.random.key(2), (16, 64)), NamedSharding(mesh, P("x")))
+    return process_allgather(trained(jax, weights, inputs))
 
 
 def computed(mesh):
@@ -75,6 +89,8 @@ def main(path):
     found = {
         **drawn(explicit, auto),
         **computed(explicit),
+        **jitted(auto),
+        "trained": trained_on(auto),
         "keys": [own_part(rows(keys)), own_part(jax.jit(rows)(keys))],
         "devices": [str(d) for d in jax.devices()],
         "own": [str(d) for d in jax.local_devices()],

@@ -88,6 +88,43 @@ def turned(jax):
 GRAPHS = {f.__name__: f for f in (scaled, per_key, choices, gammas_per_key, turned)}
 
 
+def steps(jax):
+    """Rows drawn one after the other, by a scan."""
+
+    def step(key, _):
+        key, own = jax.random.split(key)
+        return key, jax.random.normal(own, (32,))
+
+    return jax.lax.scan(step, _key(jax), None, length=64)[1]
+
+
+def either(jax):
+    """Samples of a branch."""
+    return jax.lax.cond(
+        _key(jax) == _key(jax),
+        lambda k: jax.random.normal(k, (64, 32)),
+        lambda k: jax.random.uniform(k, (64, 32)),
+        _key(jax),
+    )
+
+
+def nested(jax):
+    """Samples of a jitted function within the jitted one."""
+    return jax.jit(lambda k: jax.random.normal(k, (64, 32)))(_key(jax)) * 2
+
+
+LOOPS = {f.__name__: f for f in (steps, either, nested)}
+
+
+def trained(jax, weights, inputs):
+    """Weights after three steps of gradient descent."""
+    numpy = jax.numpy
+    step = jax.jit(lambda w: w - 0.1 * jax.grad(lambda w: numpy.mean(numpy.tanh(inputs @ w) ** 2))(w))
+    for _ in range(3):
+        weights = step(weights)
+    return weights
+
+
 # What is computed with an array over devices.
 COMPUTED = {
     "eager": lambda jax, x: x * 2 + 1,

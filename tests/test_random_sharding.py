@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from oracle import agree, compare_values
-from random_programs import COMPUTED, DRAWS, GRAPHS, WHOLE
+from random_programs import COMPUTED, DRAWS, GRAPHS, LOOPS, WHOLE, trained
 
 import jaxish
 from jaxish._backends import executable, partition
@@ -165,6 +165,22 @@ def test_processes_make_their_parts(processes, how, name):
         for spec, index, part, whole in found[how, name]:
             assert whole == wanted.shape, spec
             compare_values(part, wanted[index], **LOOSE)
+
+
+@pytest.mark.parametrize("name", [name for name in [*GRAPHS, *LOOPS] if name != "choices"])
+def test_processes_run_their_parts_of_programs(processes, name):
+    wanted = np.asarray({**GRAPHS, **LOOPS}[name](jax))
+    for found in processes:
+        index, part = found["jitted", name]
+        assert part.shape[0] == wanted.shape[0] // 2
+        compare_values(part, wanted[index], **LOOSE)
+
+
+def test_processes_train(processes):
+    inputs = jax.random.normal(jax.random.key(2), (16, 64))
+    wanted = np.asarray(trained(jax, DRAWS["normal"](jax) * 0.1, inputs))
+    for found in processes:
+        np.testing.assert_allclose(found["trained"], wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", COMPUTED)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import axes
+from .._core import axes, graph
 from .._core.array import Array, from_kind, is_abstract, tensor_of
 from .._core.boxes import Box
 from .._core.graph import Graph, TensorType
@@ -35,7 +35,8 @@ class Constrain(Primitive):
         return [type if processes.are_several() else replace(type, device=_torch_device(self.sharding))]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        if processes.are_several():
+        # What is the same in all processes stays so within a graph: its results are distributed when it has run.
+        if processes.is_distributed(inputs[0]):
             return [processes.distributed(inputs[0], self.sharding)]
         return self.lower(*inputs)
 
@@ -74,7 +75,10 @@ def _torch_device(sharding: Sharding) -> torch.device:
 def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     """Return the array, laid over devices as `sharding` says. Raises `ValueError` where they do not go together."""
     check_fits(array, sharding, function)
-    placed = from_kind(Constrain(sharding)(tensor_of(array))[0], array.kind)
+    tensor = Constrain(sharding)(tensor_of(array))[0]
+    if processes.are_several() and not is_abstract(array) and not graph.is_tracer(tensor):
+        tensor = processes.distributed(tensor, sharding)
+    placed = from_kind(tensor, array.kind)
     if not is_abstract(placed):
         placed._sharding = sharding
     return placed

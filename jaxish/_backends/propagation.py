@@ -16,11 +16,18 @@ aten = partition.aten
 
 
 def shardings_of_results(body: Graph) -> Sequence[Sharding | None]:
-    """Return the sharding of each of the graph's results; None where no constraint reaches it."""
-    found = body.cache.get("shardings")
-    if found is None:
-        found = body.cache["shardings"] = _propagated(body)
+    """Return the sharding of each of the graph's results; None where no constraint reaches it.
+
+    From here on the graph gives its results so (`known_shardings`): it is that of a jitted function, not of a loop's body.
+    """
+    found = body.cache["shardings"] = _propagated(body)
     return found
+
+
+def known_shardings(body: Graph) -> Sequence[Sharding | None]:
+    """Return the shardings that the results of a jitted function's graph are to have; none for other graphs."""
+    found = body.cache.get("shardings", ())
+    return found if any(found) else ()
 
 
 def _propagated(body: Graph) -> list[Sharding | None]:

@@ -21,10 +21,11 @@ Run = Callable[..., Sequence[Tensor]]
 
 def run(body: Graph, inputs: Sequence[Tensor], alone: Run, run_graph: Callable[[Graph], Run]) -> Sequence[Tensor]:
     """Return a graph's results: `alone` runs it on plain tensors, `run_graph` gives what runs another graph."""
+    shardings = propagation.known_shardings(body)
     if any(map(processes.is_distributed, inputs)):
-        return _Interpreter(body.module).run(*inputs)
-    shardings = propagation.shardings_of_results(body)
-    if not any(shardings):
+        results = _Interpreter(body.module).run(*inputs)
+        return [_placed(r, s) for r, s in zip(results, shardings, strict=True)] if shardings else results
+    if not shardings:
         return alone(*inputs)
     boxes = [None if s is None else _own_box(s, t.shape) for s, t in zip(shardings, body.out_types, strict=True)]
     local = partition.local_graph(body, boxes)
@@ -33,6 +34,13 @@ def run(body: Graph, inputs: Sequence[Tensor], alone: Run, run_graph: Callable[[
         part if s is None else processes.from_part(part, s, type.shape)
         for part, s, type in zip(parts, shardings, body.out_types, strict=True)
     ]
+
+
+def _placed(result: Tensor, sharding: Sharding | None) -> Tensor:
+    """Return a result of DTensors' operators, which is the same in all processes where none of them made it."""
+    if sharding is None or processes.is_distributed(result):
+        return result
+    return processes.distributed(result, sharding)
 
 
 def _own_box(sharding: Sharding, shape: tuple[int, ...]) -> Box:
