@@ -411,3 +411,14 @@ def test_shard_map_by_its_first_name():
         return np.asarray(module.shard_map(lambda x: x + 1, mesh, P("x"), P("x"))(X))
 
     agree(program)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (8,), (3,), (2, 2)])
+def test_device_meshes(shape):
+    def program(jax):
+        import importlib
+
+        create = importlib.import_module(f"{jax.__name__}.experimental.mesh_utils").create_device_mesh
+        return [str(d) for d in create(shape).flat], [str(d) for d in create((2, 2), jax.devices()[4:]).flat]
+
+    agree(program)
