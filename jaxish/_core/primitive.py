@@ -109,6 +109,18 @@ class Primitive:
         return trace.emit(self, inputs, self.out_types(*inputs))
 
 
+class Undifferentiated(Primitive):
+    """Base class of primitives whose results do not depend on their inputs smoothly: all tangents are zero."""
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [None] * len(self.out_types(*primals))
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        return [None] * len(primals)
+
+
 def graph_identity(body: Graph) -> str:
     """Return a text that is equal in every process for equal graphs."""
     found = body.cache.get("identity")

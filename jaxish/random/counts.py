@@ -26,7 +26,7 @@ from .._core import dtypes
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.extended import refuse
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive, batch_front
+from .._core.primitive import Dims, Undifferentiated, batch_front
 from .._core.promotion import convert
 from ..lax import control_flow
 from ..lax import xla_arithmetic as xla
@@ -51,7 +51,7 @@ class _Course:
     next_key: int = 0  # which of the keys that a round splits its own into is that of the next one
 
 
-class _Rounds(Primitive):
+class _Rounds(Undifferentiated):
     """`count` samples for keys (*batch, words) and parameters (*batch, 1 or count). They have no derivative."""
 
     def __init__(self, impl: PRNGImpl, dtype: torch.dtype, count: int) -> None:
@@ -174,14 +174,6 @@ class _Rounds(Primitive):
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         fronted = [t.unsqueeze(0) if d is None else batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)]
         return self(*fronted), [0]
-
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return [None]
-
-    def vjp(
-        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
-    ) -> Sequence[Tensor | None]:
-        return [None] * len(primals)
 
 
 class _Keys:

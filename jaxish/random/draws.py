@@ -19,7 +19,7 @@ from .._core import functorch, graph
 from .._core.array import from_numpy
 from .._core.boxes import Box
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive, batch_front
+from .._core.primitive import Dims, Undifferentiated, batch_front
 from . import threefry
 
 _SIGNED = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
@@ -121,7 +121,7 @@ def part_from_threefry(sampler: Sampler, keys: Tensor, start: Tensor, count: int
     return Draw(sampler, count, total)(words if words.dim() > 1 else words.unsqueeze(0), start)
 
 
-class Draw(Primitive):
+class Draw(Undifferentiated):
     """`count` samples for keys (*batch, number of keys, 2) and parameters that broadcast to (*batch, count).
 
     With `total` they are a part of so many samples, and the first parameter says which ones (see `positions_in`).
@@ -203,14 +203,6 @@ class Draw(Primitive):
         fronted = [t.unsqueeze(0) if d is None else batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)]
         results = self(*fronted)
         return results, [0] * len(results)
-
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return [None] * len(self.sampler.dtypes)
-
-    def vjp(
-        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
-    ) -> Sequence[Tensor | None]:
-        return [None] * len(primals)
 
 
 def _leading(outer: Box, shape: tuple[int, ...]) -> Box:

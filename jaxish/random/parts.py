@@ -10,7 +10,7 @@ from torch import Tensor
 from .._backends import structured
 from .._core.boxes import Box
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive, batch_front
+from .._core.primitive import Dims, Undifferentiated, batch_front
 from . import threefry
 from .draws import Sampler, draw, part_from_threefry
 
@@ -27,7 +27,7 @@ def highest(
     return made(keys.view(torch.int32), scores)[0]
 
 
-class _Highest(Primitive):
+class _Highest(Undifferentiated):
     """Positions of the greatest of threefry's samples + scores, for words (*batch, 2) and scores (*batch, ...).
 
     The samples have this shape; with `total`, they are those from `first` on, along the leading axis, of so many.
@@ -90,11 +90,3 @@ class _Highest(Primitive):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         return self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True))), [0]
-
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return [None]
-
-    def vjp(
-        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
-    ) -> Sequence[Tensor | None]:
-        return [None] * len(primals)

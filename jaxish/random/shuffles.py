@@ -18,7 +18,7 @@ from .._backends import structured
 from .._core import dtypes, unsigned
 from .._core.array import tensor_of
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive, batch_front
+from .._core.primitive import Dims, Undifferentiated, batch_front
 from . import threefry
 from .draws import bits_of, part_from_threefry
 from .generators import GENERATORS
@@ -64,7 +64,7 @@ def _round_keys(key: KeyArray, size: int) -> Iterator[KeyArray]:
         yield subkey
 
 
-class _Order(Primitive):
+class _Order(Undifferentiated):
     """The integers from 0 to `count` in random order, for the words of threefry keys (*batch, 2)."""
 
     __name__ = "random_order"
@@ -99,14 +99,6 @@ class _Order(Primitive):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         return self(batch_front(inputs[0], dims[0], size)), [0]
-
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return [None]
-
-    def vjp(
-        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
-    ) -> Sequence[Tensor | None]:
-        return [None]
 
 
 KeysOf = Callable[[int, int], np.ndarray]  # the uint32 keys of the places from a first to a last one
