@@ -113,6 +113,21 @@ def main(path):
             jax.make_array_from_callback((8,), NamedSharding(auto, P("y")), lambda index: weights[index])
         ),
     }
+    (shard,) = jax.device_put(weights, NamedSharding(auto, P("x"))).addressable_shards
+    whole = NamedSharding(auto, P("x"))
+    found["made"] = {
+        "of parts": process_allgather(jax.make_array_from_single_device_arrays((8,), whole, [shard.data])),
+        "of local data": process_allgather(jax.make_array_from_process_local_data(whole, weights[shard.index])),
+        "of all data": process_allgather(jax.make_array_from_process_local_data(whole, weights, (8,))),
+        "on another mesh": process_allgather(
+            jax.device_put(jax.device_put(weights, whole), NamedSharding(explicit, P("y")))
+        ),
+    }
+    found["errors"]["local data"] = error_of(lambda: jax.make_array_from_process_local_data(whole, weights[:3], (8,)))
+    other = jax.devices()[(jax.process_index() + 1) % 4]
+    found["errors"]["device elsewhere"] = error_of(lambda: jax.device_put(weights, other))
+    own = jax.device_put(jax.device_put(weights, whole), jax.local_devices()[0])
+    found["own device"] = np.asarray(own), str(own.device)
     sync_global_devices("done")
     jax.distributed.shutdown()
     Path(path).write_bytes(pickle.dumps(found))

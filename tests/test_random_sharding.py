@@ -219,6 +219,7 @@ def test_what_a_process_cannot_do(processes):
     for found in processes:
         assert found["errors"] == {
             "fetch": "RuntimeError", "twice": "RuntimeError", "order": "NotImplementedError", "pmap": "NotImplementedError",
+            "local data": "ValueError", "device elsewhere": "ValueError",
         }  # fmt: skip
 
 
@@ -230,3 +231,7 @@ def test_processes_exchange_values(processes):
         assert (found["first"]["rank"], found["second"]) == (5, 1)
         assert (found["unequal"], found["equal"]) == ("AssertionError", None)
         np.testing.assert_array_equal(found["assembled"], weights)
+        np.testing.assert_array_equal(found["own device"][0], weights)
+        assert found["own device"][1] == found["own"][0]
+        for made in found["made"].values():
+            np.testing.assert_array_equal(made, weights)

@@ -163,6 +163,8 @@ PLACED = {
     "constraint within": lambda jax, N, P, m, e: jax.jit(
         lambda x: (jax.lax.with_sharding_constraint(x * 2, N(m, P("x", "y"))) + 1.0).T
     )(X),
+    "out, unconstrained": lambda jax, N, P, m, e: jax.jit(lambda x: x, out_shardings=N(m, P(P.UNCONSTRAINED)))(X),
+    "in, unconstrained": lambda jax, N, P, m, e: jax.jit(lambda x: x, in_shardings=N(m, P(P.UNCONSTRAINED)))(X),
     "constraint, explicit": lambda jax, N, P, m, e: jax.lax.with_sharding_constraint(X, N(e, P("x"))),
     "constraint, device": lambda jax, N, P, m, e: jax.lax.with_sharding_constraint(X, jax.devices()[0]),
     "constraint under vmap": lambda jax, N, P, m, e: jax.jit(
@@ -254,11 +256,28 @@ def test_the_mesh_in_force():
             with jax.set_mesh(explicit):
                 seen.append(str(jax.sharding.get_mesh()))
             seen.append(str(jax.sharding.get_mesh()))
+            with jax.set_mesh(None):
+                seen.append(str(jax.sharding.get_mesh()))
         return [*seen, str(jax.sharding.get_mesh())]
 
     agree(program)
     agree(lambda jax: jax.set_mesh(3))
     agree(lambda jax: jax.jit(lambda x: (jax.set_mesh(_meshes(jax)[0]), x)[1])(X))
+
+
+def test_joining_processes_needs_to_know_them(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="process_id should be defined"):
+        jaxish.distributed.initialize()
+    with pytest.raises(ValueError, match="coordinator_address should be defined"):
+        jaxish.distributed.initialize(num_processes=1, process_id=0)
+    with pytest.raises(NotImplementedError, match="slice_index"):
+        jaxish.distributed.initialize(slice_index=0)
+    with pytest.raises(NotImplementedError, match="one timeout"):
+        jaxish.distributed.initialize(heartbeat_timeout_seconds=1)
+    assert not jaxish.distributed.is_initialized()
+    jaxish.distributed.shutdown()
 
 
 def test_a_traced_function_depends_on_the_mesh_in_force():

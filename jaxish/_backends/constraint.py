@@ -18,7 +18,7 @@ from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from . import devices, processes
 from .propagation import shardings_of_results
-from .shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
+from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
 
 
 class Constrain(Primitive):
@@ -112,14 +112,16 @@ def kinds_of_results(body: Graph, kinds: Sequence[Any]) -> list[Any]:
 
 def check_fits(array: Array, sharding: Sharding, function: str) -> None:
     """Raise `ValueError` for a sharding that an array of this shape cannot have."""
-    if isinstance(sharding, NamedSharding) and array.ndim < len(sharding.spec):
-        try:
-            sharding.check_rank(array.ndim)
-        except ValueError as error:
-            raise ValueError(
-                f"One of {function} args is incompatible with its sharding annotation {sharding}: {error}"
-            ) from None
-    sharding.shard_shape(array.shape)
+    if function != "with_sharding_constraint" and PartitionSpec.UNCONSTRAINED in getattr(sharding, "spec", ()):
+        raise ValueError(f"Unconstrained dims are not allowed when passed to {function}: {sharding}")
+    try:
+        sharding.shard_shape(array.shape)
+    except IndivisibleError:
+        raise
+    except ValueError as error:
+        raise ValueError(
+            f"One of {function} args is incompatible with its sharding annotation {sharding}: {error}"
+        ) from None
 
 
 def is_committed(array: Array) -> bool:

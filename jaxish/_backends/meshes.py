@@ -257,13 +257,13 @@ def _swap(**changed: Any) -> _InForce:
 
 
 class set_mesh:
-    """Put a mesh in force: for good, or for a `with` block, after which the mesh before it is in force again.
+    """Put a mesh in force (None: none): for good, or for a `with` block, after which the one before is in force again.
 
     Raises `ValueError` for what is no mesh, and inside a traced function.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
-        if not isinstance(mesh, Mesh):
+    def __init__(self, mesh: Mesh | None) -> None:
+        if not isinstance(mesh, Mesh | None):
             raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
         if graph.is_tracing():
             raise ValueError("`set_mesh` can only be used outside of `jax.jit`; enter the mesh before the call.")

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._core import unsigned
 from . import devices
 from .meshes import Mesh
-from .shardings import NamedSharding, PartitionSpec, Sharding, names_in
+from .shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, names_in
 
 
 def are_several() -> bool:
@@ -70,6 +70,8 @@ def _placements(sharding: NamedSharding) -> list[Any]:
 
 def from_part(part: Tensor, sharding: Sharding, shape: tuple[int, ...]) -> Tensor:
     """Return the tensor of this shape of which `part` is what this process holds."""
+    if isinstance(sharding, SingleDeviceSharding):
+        return part
     from torch.distributed.tensor import DTensor
 
     named = _named(sharding)
@@ -85,10 +87,9 @@ def from_part(part: Tensor, sharding: Sharding, shape: tuple[int, ...]) -> Tenso
 def distributed(tensor: Tensor, sharding: Sharding) -> Tensor:
     """Return a tensor, the same in all processes or distributed already, as one that lies as `sharding` says."""
     if is_distributed(tensor):
-        named = _named(sharding)
-        assert isinstance(named.mesh, Mesh)
-        if tensor.device_mesh == _device_mesh(named.mesh):  # pyright: ignore
-            return _moved(tensor, _placements(named))
+        mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
+        if isinstance(mesh, Mesh) and tensor.device_mesh == _device_mesh(mesh):  # pyright: ignore
+            return _moved(tensor, _placements(_named(sharding)))
         tensor = replicated(tensor)
     return from_part(tensor[own_index(sharding, tuple(tensor.shape))], sharding, tuple(tensor.shape))
 
@@ -113,9 +114,13 @@ _SENT_AS = {**unsigned.SIGNED, torch.complex64: torch.int64}
 
 
 def own_index(sharding: Sharding, shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return the index of this process's part of an array."""
-    (index,) = sharding.addressable_devices_indices_map(shape).values()
-    return index
+    """Return the index of this process's part of an array. Raises `ValueError` where it has none."""
+    indices = list(sharding.addressable_devices_indices_map(shape).values())
+    if not indices:
+        raise ValueError(
+            f"process {devices.process_index()} has no device of {sharding}; use one of jax.local_devices()."
+        )
+    return indices[0]
 
 
 def local_part(tensor: Tensor) -> Tensor:

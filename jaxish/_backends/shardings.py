@@ -283,17 +283,13 @@ class NamedSharding(Sharding):
 
     def parts(self, ndim: int) -> tuple[int, ...]:
         """Return into how many parts each dimension of an array is split. Raises `ValueError` for too few dimensions."""
-        self.check_rank(ndim)
-        counts = [math.prod(self.mesh.shape[name] for name in names_in(part)) for part in self.spec]
-        return (*counts, *(1,) * (ndim - len(counts)))
-
-    def check_rank(self, ndim: int) -> None:
-        """Raise `ValueError` for arrays with fewer dimensions than the spec."""
         if ndim < len(self.spec):
             raise ValueError(
                 f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but was applied to a "
                 f"value of rank {ndim}."
             )
+        counts = [math.prod(self.mesh.shape[name] for name in names_in(part)) for part in self.spec]
+        return (*counts, *(1,) * (ndim - len(counts)))
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of the part on each device. Raises `ValueError` where the parts would not be equal."""

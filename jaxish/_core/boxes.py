@@ -91,9 +91,9 @@ class Box:
         """Return the box of the leading dimensions, so many, and that of the others."""
         return Box.made_of(self.dims[:dims]), Box.made_of(self.dims[dims:])
 
-    def joined(self, *others: "Box") -> "Box":
-        """Return the box with the dimensions of this one and then of others."""
-        return Box.made_of([*self.dims, *(d for other in others for d in other.dims)])
+    def joined(self, other: "Box") -> "Box":
+        """Return the box with the dimensions of this one and then of the other."""
+        return Box.made_of(self.dims + other.dims)
 
     def runs(self) -> list[tuple[int, int]]:
         """Return (number, distance) pairs that say where the box's elements lie, outermost first.

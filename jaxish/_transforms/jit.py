@@ -145,9 +145,8 @@ def _checked(program: Program, use: key_reuse.KeyUse, arrays: Sequence[Array], t
         program = CheckedProgram(**parts)
         program.key_use = use
         return program
-    children = program.out_spec.children()
-    carries = children[0].num_leaves if transformation == "scan" and children else len(arrays)
-    return Program(**{**parts, "closed": key_reuse.watched(program.closed, use, transformation, arrays, carries)})
+    closed = key_reuse.watched(program.closed, use, transformation, arrays, program.out_spec)
+    return Program(**{**parts, "closed": closed})
 
 
 def types_key(arrays: Sequence[Array], spec: tree.Spec) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from .._core import graph
+from .._core import graph, tree
 from .._core.array import Array, from_kind, tensor_of
 from .._core.dtypes import ExtendedDType
 from .._core.errors import KeyReuseError
@@ -225,11 +225,13 @@ class WatchedGraph(ClosedGraph):
         return super().closure()
 
 
-def watched(closed: ClosedGraph, use: KeyUse, what: str, operands: Sequence[Array], carries: int) -> ClosedGraph:
+def watched(closed: ClosedGraph, use: KeyUse, what: str, operands: Sequence[Array], out_spec: tree.Spec) -> ClosedGraph:
     """Return a traced function's graph so that its use by a loop, a branch or a rule consumes the keys it consumes.
 
     `operands` are the arrays that it was traced for. Raises `KeyReuseError` for a loop's body that uses a key again.
     """
+    children = out_spec.children()  # of a scan's body: carry and output
+    carries = children[0].num_leaves if what == "scan" and children else len(operands)
     if what in ("scan", "while_loop"):
         use.check_loop(len(closed.captured), carries, what)
     group = _previous.group

@@ -79,7 +79,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
                 f"Got spec={sharding.spec} and mesh={sharding.mesh}. You probably meant to use the `reshard` API."
             )
     pairs = zip(map(as_array, leaves), given, strict=True)
-    return spec.unflatten(a if s is None else constrained(a, s, "jit") for a, s in pairs)
+    return spec.unflatten(a if s is None else constrained(a, s, "with_sharding_constraint") for a, s in pairs)
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
@@ -165,7 +165,9 @@ class Placement:
             leaves, spec = tree.flatten(result := fun(*args, **kwargs))
             wanted = _prefix(self.out_shardings, result, "jit out_shardings")
             pairs = zip(leaves, wanted, strict=True)
-            return spec.unflatten(x if s is None else constrained(as_array(x), s, "jit") for x, s in pairs)
+            return spec.unflatten(
+                x if s is None else constrained(as_array(x), s, "jit out_shardings") for x, s in pairs
+            )
 
         return placed
 
@@ -189,7 +191,7 @@ def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:
                 "Lay the argument over the devices with jax.device_put, or leave in_shardings out."
             )
         return array
-    return constrained(array, sharding, "jit")
+    return constrained(array, sharding, "jit in_shardings")
 
 
 def device_get(x: Any) -> Any:
