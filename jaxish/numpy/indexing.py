@@ -447,7 +447,9 @@ def _scattered(t: Tensor, basic: Sequence[Any], view: Tensor, dim: int) -> Tenso
     entry, others = basic[0], basic[1:]
     if type(entry) is int:
         part = view if all(b is _FULL for b in others) else _scattered(t.select(dim, entry), others, view, dim)
-        return torch.select_scatter(t, part, dim, entry)
+        # Not select_scatter: its batching rule (torch 2.9 to 2.13) is a scatter that writes each element once for every
+        # row, and in reverse mode hands the element the cotangents of all of them.
+        return torch.slice_scatter(t, part.unsqueeze(dim), dim, entry, entry + 1)
     if all(b is _FULL for b in others):
         part = view
     else:
