@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from . import axes
+from . import axes, duals
 from .graph import Graph, TensorType, calls_for_effect, depends_on, has_effects, trace, writers_to
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
@@ -177,20 +177,8 @@ def jvp_call(
         outs = list(function(*primals))
         return outs + [torch.zeros_like(o) for o in outs if differentiable(o.dtype)]
     chosen = tuple(p for p, a in zip(primals, active, strict=True) if a)
-    _, out_tangents, outs = torch.func.jvp(  # pyright: ignore
-        of_active, chosen, tuple(tangents), has_aux=True
-    )
-    return [*outs, *typed_tangents(out_tangents, outs)]
-
-
-def typed_tangents(tangents: Sequence[Tensor], results: Sequence[Tensor]) -> list[Tensor]:
-    """Return the tangents of the differentiable results in the dtypes of these.
-
-    torch's forward mode gives a float64 tangent to `2.0 * x` for a float32 scalar x (2.9 to 2.13): its formula takes
-    the Python number for a 0-d double tensor.
-    """
-    primals = [r for r in results if differentiable(r.dtype)]
-    return [t if t.dtype is p.dtype else t.to(p.dtype) for t, p in zip(tangents, primals, strict=True)]
+    _, out_tangents, outs = duals.jvp(of_active, chosen, tangents)
+    return [*outs, *out_tangents]
 
 
 def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:

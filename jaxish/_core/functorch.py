@@ -17,6 +17,8 @@ get_interpreter_stack = _functorch.get_interpreter_stack
 peek_interpreter_stack = _functorch.peek_interpreter_stack
 vmap_increment_nesting = _functorch._vmap_increment_nesting
 vmap_decrement_nesting = _functorch._vmap_decrement_nesting
+jvp_increment_nesting = _functorch._jvp_increment_nesting
+jvp_decrement_nesting = _functorch._jvp_decrement_nesting
 
 # the wrappers that tensors have at a level
 add_batch_dim = _functorch._add_batch_dim

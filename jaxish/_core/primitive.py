@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import axes, functorch, graph
+from . import axes, duals, functorch, graph
 from .boxes import Box
 from .graph import Graph, TensorType
 
@@ -180,7 +180,8 @@ class _Apply(torch.autograd.Function):
         saved = tuple(map(_unwrap_dead, ctx.saved_tensors))
         if all(c is None for c in cotangents):
             return (None,) * (ctx.count + 1)
-        return (None, *ctx.primitive.vjp(saved[: ctx.count], saved[ctx.count :], cotangents))
+        with duals.typed_numbers():
+            return (None, *ctx.primitive.vjp(saved[: ctx.count], saved[ctx.count :], cotangents))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
@@ -190,17 +191,14 @@ class _Apply(torch.autograd.Function):
         level = interpreter.level()
         primals = [functorch.unwrap_for_grad(t, level) for t in ctx.saved_tensors[: ctx.count]]
         given = [None if t is None else functorch.unwrap_for_grad(t, level) for t in tangents[1:]]
-        with functorch.forward_mode_enabled(True), interpreter.lower():
-            # torch's own formulas may have made a tangent float64: see `derived.typed_tangents`.
-            typed = [
-                t if t is None or t.dtype is p.dtype else t.to(p.dtype) for t, p in zip(given, primals, strict=True)
-            ]
-            found = ctx.primitive.jvp(primals, typed)
+        with functorch.forward_mode_enabled(True), interpreter.lower(), duals.typed_numbers():
+            found = ctx.primitive.jvp(primals, given)
         return tuple(None if t is None else functorch.wrap_for_grad(t, level) for t in found)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], primitive: Primitive, *inputs: Tensor) -> Any:
-        results, dims = primitive.vmap(info.batch_size, in_dims[1:], *inputs)
+        with duals.typed_numbers():
+            results, dims = primitive.vmap(info.batch_size, in_dims[1:], *inputs)
         return tuple(results), tuple(dims)
 
 

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, tree
+from .._core import dtypes, duals, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
-from .._core.derived import typed_tangents
 from .._core.primitive import conjugate
 from .flat import Output, as_argument, check_callable, differentiable, name_of, unflatten_subset, wraps
 
@@ -322,7 +321,7 @@ def _push(
     output: Output | None = None
     aux: Output | None = None
 
-    def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[list[Tensor], list[Tensor]]]:
+    def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor]]:
         nonlocal output, aux
         values = [from_kind(t, arrays[i].kind) for t, i in zip(tensors, chosen, strict=True)]
         result = fun(*unflatten_subset(spec, arrays, chosen, values))
@@ -332,19 +331,13 @@ def _push(
         output = Output(result, name_of(fun))
         results = output.tensors
         active = tuple(t for t, a in zip(results, output.arrays, strict=True) if differentiable(a))
-        # torch wants a result with a tangent; the first primal, of which nothing is used, will do.
-        return active or tensors[:1], (results, aux.tensors if aux is not None else [])
+        return active, [*results, *(aux.tensors if aux is not None else [])]
 
-    if chosen:
-        primals = tuple(tensor_of(arrays[i]) for i in chosen)
-        active, tangents, (values, extras) = torch.func.jvp(  # pyright: ignore
-            of_chosen, primals, tuple(d for d in directions if d is not None), has_aux=True
-        )
-    else:
-        active, (values, extras) = of_chosen()
-        tangents = tuple(map(torch.zeros_like, active))
+    primals = [tensor_of(arrays[i]) for i in chosen]
+    _, tangents, others = duals.jvp(of_chosen, primals, [d for d in directions if d is not None])
     assert output is not None
-    found = iter(typed_tangents(tangents, active))
+    values, extras = others[: len(output.arrays)], others[len(output.arrays) :]
+    found = iter(tangents)
     out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
     extra = None if aux is None else aux.spec.unflatten(from_kind(t, k) for t, k in zip(extras, aux.kinds, strict=True))
     return _rebuilt(output, values), output.spec.unflatten(out), extra

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._core import unsigned
+from .._core import duals, unsigned
 from .._core.primitive import Dims, Primitive, TensorType, instantiate
 from .control_flow.associative_scan import prefixes
 from .tensor_functions import maximum, minimum
@@ -41,7 +41,7 @@ class RunningExtremum(Primitive):
         return self(inputs[0].movedim(dims[0], 0)), [0]
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return [torch.func.jvp(self._tree, (primals[0],), (instantiate(tangents[0], primals[0]),))[1]]
+        return [*duals.jvp(lambda t: ([self._tree(t)], []), primals, [instantiate(tangents[0], primals[0])])[1]]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]

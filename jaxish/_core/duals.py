@@ -1,0 +1,129 @@
+"""Forward-mode differentiation: torch.func.jvp's levels, made safe for several threads and for Python numbers.
+
+torch keeps tangents at one *dual level*, which belongs to the whole process: torch.func.jvp enters it when no other
+call is under way, and leaving it throws away the tangents of all threads. Here it is entered with the first call
+of any thread and left with the last one, so that threads neither wait for each other nor lose tangents.
+
+Private torch API (tried on 2.13): `_jvp_increment_nesting` and `JVP_NESTING`, torch's own count of calls.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._functorch import eager_transforms
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+
+from . import functorch
+
+_lock = threading.Lock()
+_calls = 0  # under way in all threads
+_entered = False  # whether the dual level is ours, and not one that the user's own torch code has entered
+
+
+def jvp(
+    function: Callable[..., tuple[Sequence[Tensor], Sequence[Tensor]]],
+    primals: Sequence[Tensor],
+    tangents: Sequence[Tensor],
+) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """Return the results of `function` at `primals`, their derivatives along `tangents`, and its other results.
+
+    `function` returns two sequences: results to be differentiated, floating or complex, and others.
+    """
+    with _dual_level(), _level() as level, functorch.forward_mode_enabled(True):
+        duals = [forward_ad.make_dual(p, t, level=0) for p, t in zip(primals, tangents, strict=True)]
+        _depth.calls += 1
+        try:
+            with _TYPED_NUMBERS:
+                active, others = function(*duals)
+        finally:
+            _depth.calls -= 1
+        unpacked = [forward_ad.unpack_dual(result, level=0) for result in active]
+        results = [primal for primal, _ in unpacked]
+        derivatives = [torch.zeros_like(primal) if tangent is None else tangent for primal, tangent in unpacked]
+        return tuple([functorch.unwrap_for_grad(t, level) for t in ts] for ts in (results, derivatives, others))  # pyright: ignore
+
+
+class _Depth(threading.local):
+    calls = 0  # of `jvp` that are under way in this thread
+
+
+_depth = _Depth()
+
+
+def typed_numbers() -> AbstractContextManager[Any]:
+    """Return the context manager for rules of primitives, which torch calls with all function modes put aside."""
+    return _TYPED_NUMBERS if _depth.calls else nullcontext()
+
+
+@contextmanager
+def _level() -> Iterator[int]:
+    level = functorch.jvp_increment_nesting()
+    try:
+        yield level
+    finally:
+        functorch.jvp_decrement_nesting()
+
+
+@contextmanager
+def _dual_level() -> Iterator[None]:
+    global _calls, _entered
+    with _lock:
+        if not _calls and forward_ad._current_level < 0:
+            forward_ad.enter_dual_level()
+            eager_transforms.JVP_NESTING += 1  # so that a torch.func.jvp in the meantime does not enter it again
+            _entered = True
+        _calls += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _calls -= 1
+            if not _calls and _entered:
+                forward_ad.exit_dual_level(level=0)
+                eager_transforms.JVP_NESTING -= 1
+                _entered = False
+
+
+class _TypedNumbers(TorchFunctionMode):
+    """Within this mode arithmetic of a 0-d tensor and a Python number takes the number as a tensor of the same dtype.
+
+    torch wraps a number as a float64 tensor whose dtype gives way; a functorch level wraps that again and forgets that
+    it does, so that the derivative of `2.0 * x` for a float32 scalar x came out as float64 (2.9 to 2.13). Operators that
+    take numbers as they are, such as `**`, `remainder` and `where`, are not affected.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _ARITHMETIC and len(args) > 1:
+            args = _typed(*args)
+        return func(*args, **(kwargs or {}))
+
+
+_ARITHMETIC = {
+    torch.add, torch.sub, torch.subtract, torch.mul, torch.multiply, torch.div, torch.divide, torch.true_divide,
+    Tensor.add, Tensor.sub, Tensor.subtract, Tensor.mul, Tensor.multiply, Tensor.div, Tensor.divide,
+    Tensor.true_divide, Tensor.__rsub__, Tensor.__rdiv__, torch.ops.aten.add.Tensor, torch.ops.aten.sub.Tensor,
+    torch.ops.aten.mul.Tensor, torch.ops.aten.div.Tensor,
+}  # fmt: skip
+
+
+def _typed(left: Any, right: Any, *others: Any) -> tuple[Any, ...]:
+    if isinstance(left, Tensor):
+        return (left, _number_like(left, right), *others)
+    return (_number_like(right, left), right, *others)
+
+
+def _number_like(tensor: Tensor, value: Any) -> Any:
+    if tensor.dim() or type(value) not in _NUMBERS or not (tensor.is_floating_point() or tensor.is_complex()):
+        return value
+    if type(value) is complex and not tensor.is_complex():
+        return value
+    return torch.full((), value, dtype=tensor.dtype, device=tensor.device)
+
+
+_NUMBERS = (int, float, complex)
+_TYPED_NUMBERS = _TypedNumbers()
