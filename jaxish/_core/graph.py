@@ -277,14 +277,54 @@ class Trace(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
             return self._reshaped_in_place(func, args, kwargs or {})
-        out = func(*args, **(kwargs or {}))
+        args, kwargs = self._on_device(args, kwargs or {})
+        if func in _OF_NUMBERS and not isinstance(args[0], Tensor):
+            args = (self._number(args[0]), *args[1:])
+        out = func(*args, **kwargs)
+        if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
+            # It takes the strides of its second argument, in a replay those of a broadcast: forward mode then writes to it.
+            func, args, kwargs = (
+                torch.ops.aten.zeros.default,
+                (list(out.shape),),
+                {"dtype": out.dtype, "device": out.device},
+            )
         if func is torch.ops.aten.detach.default and not (out.dtype.is_floating_point or out.dtype.is_complex):
             self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
             return out
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
-        self.record(_STRIDE_FREE.get(func) or func, args, kwargs or {}, out)
+        self.record(_STRIDE_FREE.get(func) or func, args, kwargs, out)
         return out
+
+    def _on_device(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return arguments without meta tensors, which get in by symbolic zeros, forward mode's stand-ins for zero tangents.
+
+        `view` of a symbolic zero has a kernel of its own that no dispatch mode sees: it gives the plain meta tensor that a
+        fake is made of (2.9 to 2.13). What torch makes of that is on the meta device, too.
+        """
+        if kwargs.get("device") == _META:
+            kwargs = {**kwargs, "device": self._device}
+        if any(type(a) is Tensor and a.is_meta for a in args):
+            args = tuple(self._symbolic_zero(a) if type(a) is Tensor and a.is_meta else a for a in args)
+        return args, kwargs
+
+    def _symbolic_zero(self, tensor: Tensor) -> Tensor:
+        options = {"dtype": tensor.dtype, "device": self._device}
+        zero = torch._efficientzerotensor(tensor.shape, **options)
+        self.record(torch.ops.aten._efficientzerotensor.default, (list(tensor.shape),), options, zero)
+        return zero
+
+    def _number(self, value: Any) -> Tensor:
+        """Record a Python number, to which dispatch has turned the 0-d tensor that torch wrapped it in, as a tensor again."""
+        tensor = torch.scalar_tensor(value, dtype=torch.tensor(value).dtype, device=self._device)
+        self.record(
+            torch.ops.aten.scalar_tensor.default, (value,), {"dtype": tensor.dtype, "device": tensor.device}, tensor
+        )
+        return tensor
+
+    @property
+    def _device(self) -> torch.device:
+        return self.inputs[0].meta["val"].device if self.inputs else torch.device("cpu")
 
     def _reshaped_in_place(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Record an operator that changes its argument's shape in place (squeeze_, within matmul) as one that does not."""
@@ -307,6 +347,14 @@ class Trace(TorchDispatchMode):
         self.root.add_module(name, module)
         return self.graph.get_attr(name)
 
+
+_META = torch.device("meta")
+
+# What functorch does to a number that torch wrapped as a tensor; a replay takes numbers for tensors in arithmetic only.
+_OF_NUMBERS = {
+    torch.ops.aten._to_copy.default, torch.ops.aten.to.dtype_layout, torch.ops.aten.alias.default,
+    torch.ops.aten.detach.default,
+}  # fmt: skip
 
 _STRIDE_FREE = {
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,
