@@ -4,27 +4,27 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from . import errors
 from .array import Array, is_abstract
 
 
-def canonical_axis(axis: Any, ndim: int, name: str = "axis") -> int:
-    """Return `axis` counted from the front. Raises `AxisError` (a `ValueError` and an `IndexError`) out of bounds."""
+def canonical_axis(axis: Any, ndim: int, name: str = "axis", error: type[Exception] = ValueError) -> int:
+    """Return `axis` counted from the front. Raises `error` out of bounds: some functions of JAX raise `IndexError`."""
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
-        raise np.exceptions.AxisError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
+        raise error(f"{name} {axis} is out of bounds for array of dimension {ndim}")
     return axis + ndim if axis < 0 else axis
 
 
-def canonical_axes(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
+def canonical_axes(
+    axis: Any, ndim: int, name: str = "axis", error: type[Exception] = ValueError
+) -> tuple[int, ...]:
     """Return None (all), an integer or a sequence of integers as axes counted from the front, without repeats."""
     if axis is None:
         return tuple(range(ndim))
     if not isinstance(axis, tuple | list):
-        return (canonical_axis(axis, ndim, name),)
-    axes = tuple(canonical_axis(a, ndim, name) for a in axis)
+        return (canonical_axis(axis, ndim, name, error),)
+    axes = tuple(canonical_axis(a, ndim, name, error) for a in axis)
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in '{name}': {tuple(axis)}")
     return axes

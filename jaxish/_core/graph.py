@@ -19,6 +19,7 @@ Private torch API used here (tried on 2.13): FakeTensorMode, `_disable_current_m
 
 import operator
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,14 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from . import errors, functorch
+
+# Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
+# for these, which no dispatch mode sees: of a fake they gave the plain meta tensor that it is made of (2.9 to 2.13).
+_symbolic_zeros = torch.library.Library("aten", "IMPL")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden, which is the point
+    for _name in ("view", "_reshape_alias"):
+        _symbolic_zeros.impl(_name, torch.library.fallthrough_kernel, "ZeroTensor")
 
 # How many traces are active in all threads together. Hot paths read it before anything slower.
 tracing = 0
@@ -277,7 +286,7 @@ class Trace(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
             return self._reshaped_in_place(func, args, kwargs or {})
-        args, kwargs = self._on_device(args, kwargs or {})
+        kwargs = kwargs or {}
         if func in _OF_NUMBERS and not isinstance(args[0], Tensor):
             args = (self._number(args[0]), *args[1:])
         out = func(*args, **kwargs)
@@ -296,35 +305,11 @@ class Trace(TorchDispatchMode):
         self.record(_STRIDE_FREE.get(func) or func, args, kwargs, out)
         return out
 
-    def _on_device(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return arguments without meta tensors, which get in by symbolic zeros, forward mode's stand-ins for zero tangents.
-
-        `view` of a symbolic zero has a kernel of its own that no dispatch mode sees: it gives the plain meta tensor that a
-        fake is made of (2.9 to 2.13). What torch makes of that is on the meta device, too.
-        """
-        if kwargs.get("device") == _META:
-            kwargs = {**kwargs, "device": self._device}
-        if any(type(a) is Tensor and a.is_meta for a in args):
-            args = tuple(self._symbolic_zero(a) if type(a) is Tensor and a.is_meta else a for a in args)
-        return args, kwargs
-
-    def _symbolic_zero(self, tensor: Tensor) -> Tensor:
-        options = {"dtype": tensor.dtype, "device": self._device}
-        zero = torch._efficientzerotensor(tensor.shape, **options)
-        self.record(torch.ops.aten._efficientzerotensor.default, (list(tensor.shape),), options, zero)
-        return zero
-
     def _number(self, value: Any) -> Tensor:
         """Record a Python number, to which dispatch has turned the 0-d tensor that torch wrapped it in, as a tensor again."""
-        tensor = torch.scalar_tensor(value, dtype=torch.tensor(value).dtype, device=self._device)
-        self.record(
-            torch.ops.aten.scalar_tensor.default, (value,), {"dtype": tensor.dtype, "device": tensor.device}, tensor
-        )
+        tensor = torch.scalar_tensor(value, dtype=torch.tensor(value).dtype)
+        self.record(torch.ops.aten.scalar_tensor.default, (value,), {"dtype": tensor.dtype}, tensor)
         return tensor
-
-    @property
-    def _device(self) -> torch.device:
-        return self.inputs[0].meta["val"].device if self.inputs else torch.device("cpu")
 
     def _reshaped_in_place(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Record an operator that changes its argument's shape in place (squeeze_, within matmul) as one that does not."""
@@ -347,8 +332,6 @@ class Trace(TorchDispatchMode):
         self.root.add_module(name, module)
         return self.graph.get_attr(name)
 
-
-_META = torch.device("meta")
 
 # What functorch does to a number that torch wrapped as a tensor; a replay takes numbers for tensors in arithmetic only.
 _OF_NUMBERS = {

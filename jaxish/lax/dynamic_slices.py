@@ -16,7 +16,7 @@ from .._core.array import Array, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.extended import moves_elements
 from . import operands as ops
-from .element_access import GatherScatterMode, has_cheap_value, put_elements, take_elements
+from .element_access import GatherScatterMode, has_cheap_value, put_elements, put_slice, take_elements
 from .operands import check_same_dtypes, check_shapelike
 
 
@@ -214,7 +214,7 @@ def _updated(t: Tensor, u: Tensor, starts: Sequence[Start], d: int) -> Tensor:
     start = _clamped(starts[d], t.shape[d] - n)
     if isinstance(start, int):
         inner = _updated(t.narrow(d, start, n), u, starts, d + 1)
-        return torch.slice_scatter(t, inner, d, start, start + n)
+        return put_slice(t, inner, d, start, start + n)
     places = start + torch.arange(n, device=t.device, dtype=start.dtype)
     if u.shape[d + 1 :] != t.shape[d + 1 :]:
         covered = unsigned.via_bits(lambda x: x.index_select(d, places.to(torch.int64)), t)

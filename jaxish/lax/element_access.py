@@ -129,6 +129,12 @@ def put_elements(
     return out.reshape(operand.shape)
 
 
+def put_slice(operand: Tensor, update: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """Return `operand` with `update` at fixed positions along one dimension; the positions are in bounds."""
+    # The batching rule of slice_scatter is a scatter, which torch has for signed integers only.
+    return unsigned.via_bits(lambda o, u: torch.slice_scatter(o, u, dim, start, stop, step), operand, update)
+
+
 _MANY = 64  # updates of single elements, for which scatter_add is faster than index_put
 
 

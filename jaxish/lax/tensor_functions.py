@@ -58,6 +58,12 @@ def clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return _CLAMP(x, low, high)
 
 
+def acosh(x: Tensor) -> Tensor:
+    """Return the x' with cosh(x') = x; complex numbers on the branch cut, below 1, have a positive imaginary part."""
+    # torch, as C does, follows the sign of a zero imaginary part.
+    return torch.acosh(torch.complex(x.real, x.imag + 0.0) if x.dtype.is_complex else x)
+
+
 def _pow_slope(x: Tensor, y: Tensor) -> Tensor:
     if y.dtype.is_floating_point or y.dtype.is_complex:
         return y * torch.pow(x, y - 1)

@@ -189,7 +189,7 @@ def asinh(x: Any) -> Array:
 def acosh(x: Any) -> Array:
     """Return the inverse hyperbolic cosine of x."""
     t, weak = operand("acosh", x, ops.INEXACT)
-    return Array(torch.acosh(t), weak)
+    return Array(tensor_functions.acosh(t), weak)
 
 
 def atanh(x: Any) -> Array:

@@ -147,7 +147,7 @@ def arcsinh(x: ArrayLike, /) -> Array:
 def arccosh(x: ArrayLike, /) -> Array:
     """Return the inverse hyperbolic cosine of x, the branch with nonnegative real part."""
     a, weak = _one("arccosh", x)
-    return Array(torch.acosh(a), weak)
+    return Array(tensor_functions.acosh(a), weak)
 
 
 def arctanh(x: ArrayLike, /) -> Array:

@@ -19,7 +19,7 @@ from torch import Tensor
 from .._core import dtypes, errors, functorch, graph, unsigned
 from .._core.array import Array, from_numpy, is_abstract, tensor_of
 from .._core.promotion import convert
-from ..lax.element_access import GatherScatterMode, put_elements, take_elements
+from ..lax.element_access import GatherScatterMode, put_elements, put_slice, take_elements
 
 _FULL = slice(None)
 
@@ -449,12 +449,12 @@ def _scattered(t: Tensor, basic: Sequence[Any], view: Tensor, dim: int) -> Tenso
         part = view if all(b is _FULL for b in others) else _scattered(t.select(dim, entry), others, view, dim)
         # Not select_scatter: its batching rule (torch 2.9 to 2.13) is a scatter that writes each element once for every
         # row, and in reverse mode hands the element the cotangents of all of them.
-        return torch.slice_scatter(t, part.unsqueeze(dim), dim, entry, entry + 1)
+        return put_slice(t, part.unsqueeze(dim), dim, entry, entry + 1)
     if all(b is _FULL for b in others):
         part = view
     else:
         part = _scattered(t[(_FULL,) * dim + (entry,)], others, view, dim + 1)
-    return torch.slice_scatter(t, part, dim, entry.start, entry.stop, entry.step)
+    return put_slice(t, part, dim, entry.start, entry.stop, entry.step or 1)
 
 
 _COMBINE = {"add": unsigned.add, "mul": unsigned.mul, "min": unsigned.minimum, "max": unsigned.maximum}

@@ -165,7 +165,7 @@ def _block(part: Any) -> tuple[Array, int]:
 
 def _cuts(function: str, ary: Any, indices_or_sections: Any, axis: int, uneven: bool) -> list[Array]:
     t = tensor(function, ary)
-    axis = canonical_axis(axis, t.dim())
+    axis = canonical_axis(axis, t.dim(), error=IndexError)
     size = t.shape[axis]
     if isinstance(indices_or_sections, list | tuple) or np.ndim(indices_or_sections) > 0:
         edges = [

@@ -247,15 +247,15 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Return `a` with two axes swapped."""
     t = tensor("swapaxes", a)
-    return Array(t.transpose(canonical_axis(axis1, t.dim()), canonical_axis(axis2, t.dim())), _weak(a))
+    return Array(t.transpose(*(canonical_axis(axis, t.dim(), error=IndexError) for axis in (axis1, axis2))), _weak(a))
 
 
 @moves_elements(0)
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Return `a` with the axes `source` moved to the positions `destination`. Raises `ValueError` for unequal numbers."""
     t = tensor("moveaxis", a)
-    sources = canonical_axes(source if source is not None else (), t.dim(), "source")
-    targets = canonical_axes(destination if destination is not None else (), t.dim(), "destination")
+    sources = canonical_axes(source if source is not None else (), t.dim())
+    targets = canonical_axes(destination if destination is not None else (), t.dim())
     if len(sources) != len(targets):
         raise ValueError(f"Inconsistent number of elements: {len(sources)} vs {len(targets)}")
     return Array(t.movedim(sources, targets) if sources else t, _weak(a))
@@ -433,7 +433,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     if t.dim() < 2:
         raise ValueError("diagonal requires an array of at least two dimensions.")
     offset = static_int(offset, "offset")
-    return Array(torch.diagonal(t, offset, canonical_axis(axis1, t.dim()), canonical_axis(axis2, t.dim())), _weak(a))
+    first, second = canonical_axes((axis1, axis2), t.dim())
+    return Array(torch.diagonal(t, offset, first, second), _weak(a))
 
 
 @moves_elements(0)

@@ -96,7 +96,7 @@ def linspace(
     computed = dtypes.TO_TORCH[dtypes.to_inexact(dtypes.TO_NUMPY[result])]
     first, last = (convert(tensor("linspace", v), computed) for v in (start, stop))
     shape = broadcast_shape(tuple(first.shape), tuple(last.shape))
-    axis = canonical_axis(axis, len(shape) + 1)
+    axis = canonical_axis(axis, len(shape) + 1, error=IndexError)
     first, last = first.broadcast_to(shape), last.broadcast_to(shape)
     intervals = count - 1 if endpoint else count
     if count > 1:

@@ -320,7 +320,7 @@ def mean(
     no_out("mean", out)
     t = tensor("mean", a)
     mask = mask_of("mean", where)
-    axes = canonical_axes(static_axis(axis), t.dim())
+    axes = canonical_axes(static_axis(axis), t.dim(), error=IndexError)
     if dtype is None:
         result = _inexact(t.dtype)
         computed = _upcast(result)
@@ -378,7 +378,7 @@ def var(
         raise ValueError("ddof and correction can't be provided simultaneously.")
     t = tensor("var", a)
     mask = mask_of("var", where)
-    axes, keepdims = canonical_axes(static_axis(axis), t.dim()), bool(keepdims)
+    axes, keepdims = canonical_axes(static_axis(axis), t.dim(), error=IndexError), bool(keepdims)
     if dtype is None:
         computed = _upcast(_inexact(t.dtype))
         result = t.dtype.to_real() if t.is_complex() else _inexact(t.dtype)

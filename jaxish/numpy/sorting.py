@@ -145,7 +145,7 @@ def _position(function: str, operation: Any, a: Any, axis: Any, keepdims: bool |
     if axis is None:
         t, place = t.reshape(-1), 0
     else:
-        place = canonical_axis(axis, rank)
+        place = canonical_axis(axis, rank, error=IndexError)
     if not t.shape[place]:
         raise ValueError(f"attempt to get {function} of an empty sequence")
     if t.is_complex():
