@@ -375,6 +375,20 @@ MAPPED = {
     )(ROWS, {"c": ROWS}),
     "keyword": lambda jax, sm, P, m: sm(lambda x, b=1: x, mesh=m, in_specs=P("x"), out_specs=P("x"))(ROWS, b=2),
     "arguments": lambda jax, sm, P, m: sm(lambda x: x, mesh=m, in_specs=P("x"), out_specs=P("x"))(ROWS, ROWS),
+    "pcast": lambda jax, sm, P, m: sm(
+        lambda x: jax.lax.pcast(x, "x", to="varying"), mesh=m, in_specs=P(), out_specs=P("x")
+    )(ROWS),
+    "pcast, jit": lambda jax, sm, P, m: jax.jit(
+        sm(lambda x: jax.lax.pcast(x, ("x", "y"), to="varying"), mesh=m, in_specs=P(), out_specs=P(("x", "y")))
+    )(ROWS),
+    "pcast, other axis": lambda jax, sm, P, m: sm(
+        lambda x: jax.lax.pcast(x, "y", to="varying"), mesh=m, axis_names={"x"}, in_specs=P(), out_specs=P("x")
+    )(ROWS),
+    "pcast, unreduced": lambda jax, sm, P, m: sm(
+        lambda x: jax.lax.pcast(x, "x", to="unreduced"), mesh=m, in_specs=P(), out_specs=P("x")
+    )(ROWS),
+    "pcast, outside": lambda jax, sm, P, m: jax.lax.pcast(ROWS, "x", to="varying"),
+    "pcast, outside and traced": lambda jax, sm, P, m: jax.jit(lambda x: jax.lax.pcast(x, "x", to="varying"))(ROWS),
     "pmap": lambda jax, sm, P, m: jax.pmap(lambda x: x + 1)(X[:4]),
     "pmap, named": lambda jax, sm, P, m: jax.pmap(lambda x: x / jax.lax.psum(x, "i"), "i")(X[1:5]),
     "pmap, broadcast": lambda jax, sm, P, m: jax.pmap(lambda x, y: x + y, in_axes=(0, None))(X[:4], 1.0),

@@ -16,9 +16,7 @@ def canonical_axis(axis: Any, ndim: int, name: str = "axis", error: type[Excepti
     return axis + ndim if axis < 0 else axis
 
 
-def canonical_axes(
-    axis: Any, ndim: int, name: str = "axis", error: type[Exception] = ValueError
-) -> tuple[int, ...]:
+def canonical_axes(axis: Any, ndim: int, name: str = "axis", error: type[Exception] = ValueError) -> tuple[int, ...]:
     """Return None (all), an integer or a sequence of integers as axes counted from the front, without repeats."""
     if axis is None:
         return tuple(range(ndim))

@@ -159,9 +159,7 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def forward(primitive: Primitive, *inputs: Tensor) -> tuple[Tensor, ...]:
-        # A result that is an input itself would be taken for an in-place change.
-        results = primitive._base(*inputs)
-        return tuple(r.view_as(r) if any(r is i for i in inputs) else r for r in results)
+        return _apart(primitive._base(*inputs), inputs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -199,7 +197,12 @@ class _Apply(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], primitive: Primitive, *inputs: Tensor) -> Any:
         with duals.typed_numbers():
             results, dims = primitive.vmap(info.batch_size, in_dims[1:], *inputs)
-        return tuple(results), tuple(dims)
+        return _apart(results, inputs), tuple(dims)
+
+
+def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return the results, those that are inputs as views: torch would take them for inputs changed in place."""
+    return tuple(r.view_as(r) if any(r is i for i in inputs) else r for r in results)
 
 
 def _unwrap_dead(tensor: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import axes, tree
+from .._core import axes, graph, tree
 from .._core.array import Array, default_torch_device, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert
@@ -359,14 +359,24 @@ def axis_size(axis_name: Any) -> int:
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """Refused outside shard_map, whose types it changes: `ValueError`. Values never depend on it."""
+    """Return `x`, said to vary along a named axis: JAX's types keep account of that, here no value depends on it.
+
+    Raises `ValueError` for `to` other than "varying" and outside of shard_map, `NameError` there under jit.
+    """
     if isinstance(axis_name, set | frozenset):
         raise TypeError(f"axis_name must be a tuple or a str. Got {axis_name}")
     if not axis_name:
         return x
     if to not in ("unreduced", "reduced", "varying"):
         raise ValueError(f"Got unexpected `to` value {to!r}. Allowed `to` values are: unreduced, reduced, varying")
-    raise ValueError("pcast should be called under jax.shard_map; under vmap, leave it out.")
+    if to != "varying":
+        raise ValueError(
+            f"Unsupported pcast to={to!r}: arrays here are never unreduced. Reduce by psum where JAX would."
+        )
+    if not axes.environment() and not graph.is_tracing():
+        raise ValueError("pcast should be called under jax.shard_map.")
+    axis_size(axis_name)  # which raises for a name that is not bound
+    return x
 
 
 # -------------------------------------------------------------------------------------------------------- not on vmap
