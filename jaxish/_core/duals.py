@@ -44,8 +44,13 @@ def jvp(
             _depth.calls -= 1
         unpacked = [forward_ad.unpack_dual(result, level=0) for result in active]
         results = [primal for primal, _ in unpacked]
-        derivatives = [torch.zeros_like(primal) if tangent is None else tangent for primal, tangent in unpacked]
+        derivatives = [torch.zeros_like(p) if t is None else typed(t, p) for p, t in unpacked]
         return tuple([functorch.unwrap_for_grad(t, level) for t in ts] for ts in (results, derivatives, others))  # pyright: ignore
+
+
+def typed(tangent: Tensor, primal: Tensor) -> Tensor:
+    """Return a tangent in the dtype of its primal: a symbolic zero times a number inside torch's own formulas is float64."""
+    return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)
 
 
 class _Depth(threading.local):

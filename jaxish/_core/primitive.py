@@ -190,7 +190,8 @@ class _Apply(torch.autograd.Function):
         primals = [functorch.unwrap_for_grad(t, level) for t in ctx.saved_tensors[: ctx.count]]
         given = [None if t is None else functorch.unwrap_for_grad(t, level) for t in tangents[1:]]
         with functorch.forward_mode_enabled(True), interpreter.lower(), duals.typed_numbers():
-            found = ctx.primitive.jvp(primals, given)
+            typed = [None if t is None else duals.typed(t, p) for t, p in zip(given, primals, strict=True)]
+            found = ctx.primitive.jvp(primals, typed)
         return tuple(None if t is None else functorch.wrap_for_grad(t, level) for t in found)
 
     @staticmethod

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..._core import tree
@@ -22,7 +23,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     operands = Operands.of(xs, "map")
     total = leading_length(operands.arrays, None)
-    if not isinstance(batch_size, int) or batch_size < 0:
+    if not isinstance(batch_size, int | np.integer) or batch_size < 0:
         raise ValueError(f"map: batch_size must be a positive integer, got {batch_size}")
     whole = total // batch_size * batch_size
 
