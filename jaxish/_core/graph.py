@@ -289,6 +289,9 @@ class Trace(TorchDispatchMode):
         kwargs = kwargs or {}
         if func in _OF_NUMBERS and not isinstance(args[0], Tensor):
             args = (self._number(args[0]), *args[1:])
+        if func in _SCALINGS and args[0]._is_zerotensor():
+            # Symbolic zeros stay symbolic: torch's kernels make float64 of one times a number, fakes make it a plain zero.
+            func, args, kwargs = _SYMBOLIC_ZERO, (list(args[0].shape),), {"dtype": args[0].dtype, "device": args[0].device}
         out = func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
             # It takes the strides of its second argument, in a replay those of a broadcast: forward mode then writes to it.
@@ -332,6 +335,9 @@ class Trace(TorchDispatchMode):
         self.root.add_module(name, module)
         return self.graph.get_attr(name)
 
+
+_SYMBOLIC_ZERO = torch.ops.aten._efficientzerotensor.default
+_SCALINGS = {torch.ops.aten.mul.Scalar, torch.ops.aten.div.Scalar, torch.ops.aten.neg.default}
 
 # What functorch does to a number that torch wrapped as a tensor; a replay takes numbers for tensors in arithmetic only.
 _OF_NUMBERS = {
