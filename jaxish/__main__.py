@@ -15,10 +15,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     run.add_argument("-m", dest="module", action="store_true", help="program is a module's name, as for python -m")
     run.add_argument("program", help="a Python file, or with -m a module")
     run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
-    commands.add_parser("info", help="print versions, devices, compiler, caches and backends")
+    commands.add_parser("info", help="print versions, devices, compiler, cache and backends")
+    kept = commands.add_parser("cache", help="look at what was compiled and is kept on disk")
+    wanted = kept.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--info", action="store_true", help="print where it is, and how much")
+    wanted.add_argument("--clear", action="store_true", help="throw it all away; programs that run are not disturbed")
     options = parser.parse_args(argv)
     if options.command == "info":
         return info()
+    if options.command == "cache":
+        return look_at_cache(options.clear)
     return run_program(options.program, options.args, options.module)
 
 
@@ -43,17 +49,19 @@ def run_program(program: str, args: Sequence[str], module: bool) -> int:
 def info() -> int:
     """Print what jaxish runs on, one fact a line."""
     import platform
-    import shutil
 
     import numpy
     import torch
 
     from ._backends import registry
     from ._backends.devices import devices
-    from ._backends.inductor import cache_directory
+    from ._core import cache, machine
     from .version import JAX_VERSION, __version__
 
-    compiler = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), "none found: graphs run uncompiled")
+    try:
+        kept_in = str(cache.folder())
+    except cache.Unusable as error:
+        kept_in = f"none, graphs run uncompiled: {error}"
     backends = [name for name in registry.names() if "TESTING" not in name]
     facts = {
         "jaxish": f"{__version__} (behaves as JAX {JAX_VERSION})",
@@ -61,12 +69,25 @@ def info() -> int:
         "torch": torch.__version__,
         "numpy": numpy.__version__,
         "devices": ", ".join(f"{d!r} {d.device_kind}" for d in devices()),
-        "C++ compiler": compiler,
-        "kernel cache": cache_directory(),
+        "C++ compiler": machine.compiler() or "none found: graphs run uncompiled",
+        "kernel cache": kept_in,
         "backends": ", ".join(backends),
     }
     for name, value in facts.items():
         print(f"{name + ':':14}{value}")
+    return 0
+
+
+def look_at_cache(clear: bool) -> int:
+    """Print what the cache on disk holds, or throw it away and print what it was."""
+    from ._core import cache
+
+    try:
+        found = cache.clear() if clear else cache.info()
+    except cache.Unusable as error:
+        print(f"python -m jaxish cache: {error}", file=sys.stderr)
+        return 1
+    print(f"{found.path}: {found.entries} entries, {found.bytes:,} bytes{', thrown away' if clear else ''}")
     return 0
 
 

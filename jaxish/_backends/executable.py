@@ -10,10 +10,7 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
              graph stays direct, with one warning.
 """
 
-import functools
 import operator
-import shutil
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +19,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import config, debugging, graph
+from .._core import cache, config, debugging, graph, machine
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from . import background, processes, registry, spmd, structured
@@ -56,8 +53,14 @@ class Executable:
         if not can_compile() or graph.has_effects(self.body):
             self._use(self.direct)
             return
-        request = self._compiled = self.request()
-        self._use(request.compile() if request.is_worthwhile() else _unfused(self.body))
+        request = self.request()
+        try:
+            self._use(request.compile() if request.is_worthwhile() else _unfused(self.body))
+        except cache.Unusable as error:
+            cache.warn(str(error))
+            self._use(self.direct)
+        else:
+            self._compiled = request
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""
@@ -195,18 +198,19 @@ def examples(body: Graph) -> list[Tensor]:
 def _examples(types: Sequence[TensorType]) -> list[Tensor]:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    cache.import_dynamo()
     with FakeTensorMode():
         return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types]
 
 
-@functools.cache
 def can_compile() -> bool:
-    """Tell whether this machine has the C++ compiler that Inductor needs; warn once where it has none."""
-    if any(map(shutil.which, ("g++", "clang++", "c++"))):
-        return True
-    warnings.warn(
-        "jaxish found no C++ compiler (g++ or clang++), so jit runs each graph operator by operator. "
-        "Install one to have graphs compiled.",
-        stacklevel=2,
-    )
-    return False
+    """Tell whether there is a C++ compiler and a folder for what it makes; warn once where there is not."""
+    try:
+        cache.folder()
+    except cache.Unusable as error:
+        cache.warn(str(error))
+        return False
+    if machine.compiler() is None:
+        cache.warn("there is no C++ compiler (g++ or clang++). Install one.")
+        return False
+    return True

@@ -8,8 +8,6 @@ Private torch API (tried on 2.13): compile_fx, TracingContext, FakeTensorMode, t
 """
 
 import operator
-import os
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,19 +15,26 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
+from .._core import cache
 from .._core.graph import type_of
-from . import masks
-
-
-def cache_directory() -> str:
-    """Return where compiled kernels are kept: TORCHINDUCTOR_CACHE_DIR, or jaxish's part of the user's cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(pathlib.Path(home, "jaxish", "inductor"))
+from . import inductor_files, masks
 
 
 def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
-    """Compile a graph for inputs like `examples`; see registry.py for the contract."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache_directory()
+    """Compile a graph for inputs like `examples`; see registry.py for the contract. Raises `cache.Unusable`."""
+    module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(module)))
+    examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
+    # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
+    options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
+    if _is_long_formula(module):
+        options["realize_opcount_threshold"] = 8
+    key = cache.key_of(module.code, [(e.shape, e.dtype, e.device) for e in examples], options)
+    on_cpu = all(e.device.type == "cpu" for e in examples)
+    run = inductor_files.kept(key, lambda: _compiled(module, examples, options), lasting=not on_cpu)
+    return byte_masks.around(run) if byte_masks else run
+
+
+def _compiled(module: GraphModule, examples: list[Tensor], options: dict[str, Any]) -> Any:
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
     from torch._guards import TracingContext, tracing
@@ -37,8 +42,6 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(module)))
-    examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
     kept: list[Any] = []
 
     def keep(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
@@ -47,10 +50,6 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
 
     # Without a ShapeEnv, graphs with while_loop fail ("ignore_fresh_unbacked_symbols").
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
-    options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
-    if _is_long_formula(module):
-        options["realize_opcount_threshold"] = 8
     with (
         tracing(TracingContext(mode)),
         torch.no_grad(),
@@ -59,8 +58,7 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     ):
         fakes = [_fake_like(e, mode) for e in examples]
         compile_fx(module, fakes, inner_compile=keep)
-    run = _caller(kept[-1], _result_count(module))
-    return byte_masks.around(run) if byte_masks else run
+    return _caller(kept[-1], _result_count(module))
 
 
 def _is_long_formula(module: GraphModule) -> bool:

@@ -2,28 +2,26 @@
 
 A loop whose body does a few dozen operations on a few numbers spends all its time between them: 1 to 5 µs a step
 when Python drives compiled steps, 3 ns when the loop is native. This module writes such a loop out as C++, compiles
-it with the machine's compiler, and keeps the library in the cache directory, named by a hash of its text.
+it with the machine's compiler, and keeps the library in the cache on disk, under a hash of its text.
 
 Bodies that loop_emitter.py cannot write out, or that do enough work for kernels in parallel to pay, run step by step.
 """
 
+import _ctypes
+import contextlib
 import ctypes
-import functools
-import hashlib
 import math
-import os
 import pathlib
 import re
-import shutil
 import subprocess
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from torch import Tensor
 
-from .._core import config, debugging
+from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
-from .inductor import cache_directory
 from .loop_emitter import C_TYPES, Emitter, Unsupported, Value, flat_index, loops_over
 
 _PRELUDE = r"""#include <cmath>
@@ -191,9 +189,11 @@ def _function(declared: Sequence[str], loop: str, body: Sequence[str]) -> str:
 class NativeLoop:
     """A compiled loop: call it with input tensors, output tensors, length and direction."""
 
-    def __init__(self, library: str) -> None:
-        self._library = ctypes.CDLL(library)
-        self._function = self._library.loop
+    def __init__(self, library: pathlib.Path) -> None:
+        """Load the library; its file is not needed any more. Raises `OSError`."""
+        loaded = ctypes.CDLL(str(library))
+        weakref.finalize(self, _ctypes.dlclose, loaded._handle).atexit = False
+        self._function = loaded.loop
         self._function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_bool]
         self._function.restype = None
 
@@ -206,41 +206,50 @@ class NativeLoop:
         self._function(ctypes.addressof(given), ctypes.addressof(made), length, reverse)
 
 
-@functools.cache
+_loaded: "weakref.WeakValueDictionary[str, NativeLoop]" = weakref.WeakValueDictionary()
+
+
 def compile_source(source: str) -> NativeLoop | None:
-    """Compile a loop, or take it from the cache on disk; None where there is no compiler."""
-    compiler = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
+    """Compile a loop, or take it from the cache on disk; None where there is no compiler. Raises `cache.Unusable`."""
+    compiler = machine.compiler()
     if compiler is None:
         return None
-    folder = pathlib.Path(cache_directory(), "loops")
-    folder.mkdir(parents=True, exist_ok=True)
     # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
     command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off"]
     command += ["-fno-math-errno", "-fno-trapping-math"]
-    name = hashlib.sha256(f"{command}{source}".encode()).hexdigest()[:32]
-    library = folder / f"{name}.so"
-    if not library.exists():
-        text, built = folder / f"{name}.{os.getpid()}.cpp", folder / f"{name}.{os.getpid()}.so"
+    key = cache.key_of(command, source)
+    loop = _loaded.get(key)
+    if loop is None:
+        loop = _loaded[key] = _from_cache(key) or _built(key, command, source)
+    return loop
+
+
+def _from_cache(key: str) -> NativeLoop | None:
+    with cache.scratch() as folder:
+        if cache.read(key, folder):
+            try:
+                return NativeLoop(folder / "loop.so")
+            except OSError as error:
+                cache.discard(key, f"could not be loaded ({error})")
+    return None
+
+
+def _built(key: str, command: Sequence[str], source: str) -> NativeLoop:
+    with cache.scratch() as folder:
+        text, library = folder / "loop.cpp", folder / "loop.so"
         text.write_text(source)
-        try:
-            # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
-            vectors = subprocess.run(
-                [*command, "-DVECTOR_MATH", str(text), "-o", str(built), "-lmvec"], capture_output=True
+        # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
+        for extras in (["-DVECTOR_MATH", "-lmvec"], []):
+            result = subprocess.run(
+                [*command, str(text), "-o", str(library), *extras], capture_output=True, stdin=subprocess.DEVNULL
             )
-            if vectors.returncode or not _loads(built):
-                subprocess.run([*command, str(text), "-o", str(built)], check=True, capture_output=True)
-            built.replace(library)
-        finally:
-            text.unlink()
-    return NativeLoop(str(library))
-
-
-def _loads(library: pathlib.Path) -> bool:
-    try:
-        ctypes.CDLL(str(library))
-    except OSError:
-        return False
-    return True
+            with contextlib.suppress(OSError):
+                loop = NativeLoop(library)
+                text.unlink()
+                cache.write(key, folder)
+                return loop
+        cache.check_room()
+        raise RuntimeError(f"{command[0]} could not compile a loop: {result.stderr.decode(errors='replace')}")
 
 
 def ready(body: Graph, key: Hashable, source: Callable[[], str]) -> NativeLoop | None:
@@ -269,6 +278,9 @@ def _compiled(source: Callable[[], str]) -> NativeLoop | None:
     try:
         return compile_source(source())
     except Unsupported:
+        return None
+    except cache.Unusable as error:
+        cache.warn(str(error))
         return None
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from torch import Tensor
 from torch.fx import GraphModule
 
+from .._core import cache
+
 Compiled = Callable[..., Sequence[Tensor]]
 Backend = Callable[[GraphModule, list[Tensor]], Compiled]
 
@@ -27,6 +29,7 @@ def lookup(name: str) -> Backend:
     """Return the backend of this name. Raises `ValueError` when neither jaxish nor torch.compile has it."""
     if name in _BACKENDS:
         return _BACKENDS[name]
+    cache.import_dynamo()
     from torch._dynamo.backends.registry import lookup_backend
     from torch._dynamo.exc import InvalidBackend
 
@@ -46,6 +49,7 @@ def lookup(name: str) -> Backend:
 
 def names() -> list[str]:
     """Return the names of all backends."""
+    cache.import_dynamo()
     from torch._dynamo.backends.registry import list_backends
 
     return sorted({*_BACKENDS, *list_backends(exclude_tags=())})

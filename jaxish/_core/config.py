@@ -152,6 +152,15 @@ jit_tier = Flag(
     "'auto' starts directly and switches over once a compiled kernel is ready.",
     ("auto", "compiled", "direct"),
 )
+cache_dir = Flag(
+    "jaxish_cache_dir", None, "Where compiled code is kept; by default in the user's cache folder.", traced=False
+)
+cache_max_size = Flag(
+    "jaxish_cache_max_size",
+    2 << 30,
+    "How many bytes of compiled code are kept; what was not used for longest goes first.",
+    traced=False,
+)
 backend = Flag("jaxish_backend", "inductor", "The torch.compile backend that compiles graphs, by name.")
 
 FLAGS = {flag.name: flag for flag in list(globals().values()) if isinstance(flag, Flag)}

@@ -37,7 +37,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from . import errors, functorch
+from . import cache, errors, functorch
 
 # Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
 # for these, which no dispatch mode sees: of a fake they gave the plain meta tensor that it is made of (2.9 to 2.13).
@@ -177,6 +177,7 @@ class Trace(TorchDispatchMode):
 
     def __init__(self, lowering: str | None = None, purpose: str = "", names: Sequence[str] = ()) -> None:
         super().__init__()
+        cache.import_dynamo()  # as FakeTensorMode does
         self.lowering, self.purpose, self.names = lowering, purpose, names
         self.inputs: list[fx.Node] = []
         self.root = torch.nn.Module()

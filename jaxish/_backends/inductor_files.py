@@ -1,0 +1,150 @@
+"""Where Inductor keeps its files: for each graph in a folder of its own, filled from jaxish's cache and kept there.
+
+Inductor's own folder is one for all processes, in a place where others can make it first; it loads what it finds
+there, half of a shared object that a killed compiler left as well. Here it finds in its folder what `cache` read,
+which is whole, or nothing, and what it adds becomes an entry once it has been loaded.
+
+Private torch API (tried on 2.13): the environment variables that it sets, codecache's precompiled headers, VecISA's
+trial compilations, clear_caches.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+from unittest import mock
+
+from .._core import cache, machine
+
+T = TypeVar("T")
+
+
+def kept(key: str, compile: Callable[[], T], lasting: bool) -> T:
+    """Return what `compile` makes by Inductor, with the files of an earlier compilation under this key at hand.
+
+    Code that may read its files later is `lasting`. Raises `cache.Unusable` where the disk is why it fails.
+    """
+    from torch._dynamo.convert_frame import compile_lock
+
+    # torch.compile's own lock: the environment, and what Inductor has in memory, are the whole process's.
+    with compile_lock, cache.scratch(lasting) as folder:
+        found = cache.read(key, folder)
+        before = cache.files_in(folder)
+        try:
+            with _working_in(folder, found):
+                result = compile()
+        except Exception as error:
+            if not found:
+                cache.check_room()
+                raise
+            cache.discard(key, f"could not be used ({type(error).__name__}: {error})")
+        else:
+            if cache.files_in(folder) != before:
+                cache.write(key, folder)
+            return result
+    return kept(key, compile, lasting)
+
+
+@contextlib.contextmanager
+def _working_in(folder: pathlib.Path, loading: bool) -> Iterator[None]:
+    """Within this context manager Inductor's files are below `folder`, and nothing is taken from other compilations.
+
+    Loading means that it is expected to find there what it needs.
+    """
+    import torch._inductor.config as inductor_config
+    from torch._inductor import codecache, cpu_vec_isa
+    from torch._inductor.utils import clear_caches
+
+    modules = set(sys.modules)
+    options = {
+        "cpp.cxx": (machine.compiler(),),
+        # openssl is what Inductor finds out by whether a header has changed.
+        "cpp_cache_precompile_headers": shutil.which("openssl") is not None,
+    }
+    make_header: Any = codecache._precompile_header
+    header = functools.partial(_precompiled_header, make_header.__wrapped__, loading)
+    check = functools.partialmethod(_remembered_check, cpu_vec_isa.VecISA.check_build)
+    clear_caches()
+    try:
+        with (
+            cache.environment(TORCHINDUCTOR_CACHE_DIR=str(folder), TRITON_CACHE_DIR=str(folder / "triton")),
+            inductor_config.patch(options),
+            mock.patch.object(codecache, "_precompile_header", header),
+            mock.patch.object(cpu_vec_isa.VecISA, "check_build", check),
+        ):
+            yield
+    finally:
+        clear_caches()
+        for name in set(sys.modules) - modules:  # where the code of every graph would stay for ever
+            if name.startswith("torch._inductor.runtime.compile_tasks."):
+                sys.modules.pop(name, None)
+
+
+def _remembered_check(isa: Any, check: Callable[[Any, str], bool], code: str) -> bool:
+    """Tell whether the compiler and this machine have the vector instructions of `isa`; a yes is found out once.
+
+    The name of the build holds all that the answer depends on. It took 1 s of each process (torch 2.13).
+    """
+    key = cache.key_of("vector instructions", isa._arch_flags, isa.build_arch_flags(), code)
+    with cache.scratch() as folder:
+        if cache.read(key, folder):
+            return True
+        with cache.environment(TORCHINDUCTOR_CACHE_DIR=str(folder)):
+            works = check(isa, code)
+        if works:
+            cache.write(key, folder)
+        return works
+
+
+# ----------------------------------------------------------------------------------------------- precompiled headers
+
+
+def _precompiled_header(make: Callable[..., str], loading: bool, header: str, command: str, **options: Any) -> str:
+    """Return the path of a header that is precompiled for this command: codecache._precompile_header's task.
+
+    It has 150 MB and is used where it lies, in a folder of its own, in which `sealed` tells the files' digests. They are
+    not verified where compiled code is only loaded. Inductor would ask the compiler each time whether the header has
+    changed, for 0.5 s; the name of the build tells.
+    """
+    from torch._inductor import codecache
+
+    folder = cache.folder() / "headers" / cache.key_of(header, command)
+    folder.mkdir(exist_ok=True)
+    with cache.exclusive(folder / "used.lock"):
+        if not _is_sound(folder, loading):
+            for path in cache.files_in(folder):
+                path.unlink()
+            with mock.patch.multiple(codecache, _HEADER_DIR=str(folder), _HEADER_LOCK_DIR=str(folder)):
+                make(header, command, **options)
+            digests = {path.name: _digest(path) for path in cache.files_in(folder)}
+            cache.publish(folder / "sealed", json.dumps(digests).encode())
+        for path in cache.files_in(folder):
+            os.utime(path)  # the least recently used go first
+        (found,) = folder.glob("*.h")
+        return str(found)
+
+
+def _is_sound(folder: pathlib.Path, loading: bool) -> bool:
+    try:
+        sealed = json.loads((folder / "sealed").read_bytes())
+        if loading:
+            return all((folder / name).exists() for name in sealed)
+        damaged = [name for name in sealed if _digest(folder / name) != sealed[name]]
+    except FileNotFoundError:  # never finished, or thrown away for its size
+        return False
+    except ValueError:
+        damaged = ["sealed"]
+    for name in damaged:
+        cache.log.warning("jaxish: the file %s is damaged; it was thrown away, and is made again.", folder / name)
+    return not damaged
+
+
+def _digest(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,55 @@
+"""What compiled code depends on beside its source: the compiler, the processor, and the versions of what it calls."""
+
+import functools
+import hashlib
+import itertools
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+import torch
+
+from ..version import __version__
+
+
+@functools.cache
+def compiler() -> str | None:
+    """Return the path of the C++ compiler (CXX, else g++ or clang++), or None where there is none."""
+    wanted = (os.environ.get("CXX"), "g++", "clang++", "c++")
+    return next(filter(None, map(shutil.which, filter(None, wanted))), None)
+
+
+@functools.cache
+def build() -> str:
+    """Return a name for all of these: what was compiled under one name must not be loaded under another."""
+    kinds = (_compiler_version(), _processor(), platform.machine(), *platform.libc_ver())
+    digest = hashlib.sha256("\n".join(kinds).encode()).hexdigest()[:12]
+    return f"jaxish-{__version__}-torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest}"
+
+
+def _compiler_version() -> str:
+    command = compiler()
+    if command is None:
+        return ""
+    try:
+        return subprocess.run([command, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    except OSError:
+        return command
+
+
+def _processor() -> str:
+    # Code for this processor (-march=native) ends a process on another that lacks one of its instructions.
+    try:
+        with open("/proc/cpuinfo") as lines:
+            first = itertools.takewhile(str.strip, lines)
+            return "".join(line for line in first if line.startswith(_PROCESSOR_FACTS))
+    except OSError:
+        return platform.processor()
+
+
+_PROCESSOR_FACTS = (
+    "vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU architecture", "CPU variant",
+    "CPU part",
+)  # fmt: skip
