@@ -78,6 +78,10 @@ class Executable:
         self._use(self._run_again)
         return self.direct(*tensors)
 
+    def start_over(self) -> None:
+        """Run directly, and wait for another reason to compile: what was under way will not be finished."""
+        self._use(self._run_again)
+
     def _run_again(self, *tensors: Tensor) -> Sequence[Tensor]:
         self._use(self.direct)
         if can_compile():

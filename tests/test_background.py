@@ -1,0 +1,222 @@
+"""The process that compiles: what it inherits, what it leaves alone, how it ends. Each program runs on the default tier."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import jaxish
+import jaxish.numpy as jnp
+from jaxish._backends import background, executable
+from jaxish._core import cache, config
+
+# `switched(f)` calls f until it runs compiled; `worker()` is the process that compiles.
+HEAD = """
+import multiprocessing, os, sys, time
+import jaxish, jaxish.numpy as jnp, numpy as np
+from jaxish._backends import background, executable
+
+x = np.linspace(0, 1, 100, dtype=np.float32)
+
+def function():
+    number = np.random.rand()  # so that nobody has compiled it yet
+    jitted = jaxish.jit(lambda x: jnp.sin(x) * number + jnp.cos(x))
+    jitted.check = lambda: np.testing.assert_allclose(jitted(x), np.sin(x) * number + np.cos(x), atol=1e-6)
+    return jitted
+
+def switched(jitted):
+    deadline = time.monotonic() + 100
+    while True:
+        jitted.check()
+        (program,) = jitted._programs.values()
+        if executable.of(program.closed.graph)._compiled:
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+def worker():
+    deadline = time.monotonic() + 100
+    while background.compiler()._worker is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return background.compiler()._worker
+"""
+
+
+def start(program, *options, **variables):
+    environment = {**os.environ, "JAXISH_JIT_TIER": "auto", **variables}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *(options or ["-c", HEAD + program])], env=environment, **pipes)
+
+
+def run(program, *options, **variables):
+    """Run a program; return what it prints. It may print nothing on standard error, and end in no other way."""
+    started = start(program, *options, **variables)
+    out, err = started.communicate(timeout=300)
+    assert (started.returncode, err) == (0, ""), err
+    return out
+
+
+def has_ended(pid):
+    """Tell whether a process that is no child of this one has ended, or will have soon."""
+    for _ in range(200):
+        try:
+            if pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True  # whoever adopted it has not looked yet
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_it_ends_with_a_parent_that_is_killed_though_a_child_has_its_pipes():
+    program = """
+f = function(); f.check(); f.check()
+pid = worker().pid
+if os.fork() == 0:
+    time.sleep(100)
+print(pid, flush=True)
+time.sleep(100)
+"""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", HEAD + program],
+        env={**os.environ, "JAXISH_JIT_TIER": "auto"}, stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert os.getsid(pid) == pid != parent.pid  # so Ctrl-C at the parent's terminal is not for it
+    parent.kill()
+    parent.wait()
+    assert has_ended(pid)
+    os.killpg(parent.pid, signal.SIGKILL)  # the fork
+    parent.stdout.close()
+
+
+@pytest.mark.parametrize("moment", ["worker()", "time.sleep(0.5)", "switched(f)"])
+def test_a_program_may_end_at_any_moment(moment):
+    assert run(f"f = function(); f.check(); f.check(); {moment}; print('done')") == "done\n"
+
+
+def test_one_that_dies_is_replaced():
+    program = """
+f = function(); f.check(); f.check()
+worker().kill()
+switched(f)
+g = function(); g.check(); g.check()
+worker().kill()
+switched(g)
+children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+print(len([c for c in children if open(f"/proc/{c}/stat").read().split(") ")[1][0] == "Z"]), "zombies")
+"""
+    assert run(program) == "0 zombies\n"
+
+
+def test_ones_that_keep_dying_are_given_up_with_one_warning(monkeypatch):
+    monkeypatch.setattr(background, "_WORKER", "import sys; sys.exit(1)")
+    monkeypatch.setattr(background, "_compiler", background.Compiler())
+    x = np.arange(3, dtype=np.float32)
+    said = []
+    monkeypatch.setattr(cache, "warn", said.append)
+    with config.jit_tier("auto"):
+        for factor in (2.5, 3.5):
+            jitted = jaxish.jit(lambda x: jnp.sin(x * factor) + 1)
+            for _ in range(3):
+                np.testing.assert_allclose(jitted(x), np.sin(x * factor) + 1, rtol=1e-6)
+        compiler = background.compiler()
+        compiler._pending.put(None)
+        assert compiler._thread is not None
+        compiler._thread.join()
+    assert set(said) == {"the process that compiles has ended by itself, 3 times in a row."}
+    assert compiler._worker is None
+
+
+def test_programs_of_every_kind_compile_and_print_what_they_print(tmp_path):
+    main = tmp_path / "program.py"
+    main.write_text(
+        f"open({str(tmp_path / 'runs')!r}, 'a').write('.')\n{HEAD}\nf = function(); switched(f); print('done')"
+    )
+    for options in ([str(main)], ["-m", "program"], ["-m", "jaxish", "run", str(main)]):
+        paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+        assert run("", *options, PYTHONPATH=paths) == "done\n"
+    assert (tmp_path / "runs").read_text() == "..."  # not once more in the worker
+
+
+def test_modules_of_the_users_are_not_taken_for_others(tmp_path):
+    for name in ("pickle", "queue", "logging", "torch", "numpy"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('this is the user\\'s')")
+    program = f"""
+import numpy.testing, pathlib
+sys.path[:0] = [{str(tmp_path)!r}, "", pathlib.Path("other"), "relative"]
+switched(function())
+print("done")
+"""
+    assert run(program) == "done\n"
+
+
+@pytest.mark.parametrize("tier", ["direct", "auto", "compiled"])
+def test_a_fork_has_a_compiler_of_its_own(tier):
+    program = f"""
+
+def work(queue):
+    mine = function()
+    switched(mine) if {tier!r} == "auto" else mine.check()
+    f.check()
+    queue.put(background.compiler() is not theirs)
+
+f = function()
+f.check(); f.check()
+theirs = background.compiler()
+fork = multiprocessing.get_context("fork")
+queue = fork.Queue()
+children = [fork.Process(target=work, args=(queue,)) for _ in range(2)]
+for child in children: child.start()
+print([queue.get(timeout=200) for _ in children])
+for child in children: child.join()
+print([child.exitcode for child in children])
+switched(f) if {tier!r} == "auto" else f.check()
+print(background.compiler() is theirs)
+"""
+    assert run(program, JAXISH_JIT_TIER=tier) == "[True, True]\n[0, 0]\nTrue\n"
+
+
+def test_data_loaders_with_processes():
+    program = """
+import torch.utils.data
+
+class Squares(torch.utils.data.Dataset):
+    def __init__(self):
+        self.squared = jaxish.jit(lambda x: x * x + 1)
+        self.squared(2.0); self.squared(3.0)
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        return float(self.squared(float(i)))
+
+loader = torch.utils.data.DataLoader(Squares(), batch_size=4, num_workers=2, multiprocessing_context="fork")
+print([v for batch in loader for v in batch.tolist()])
+"""
+    assert run(program) == "[1.0, 2.0, 5.0, 10.0, 17.0, 26.0, 37.0, 50.0]\n"
+
+
+def test_spawned_processes(tmp_path):
+    main = tmp_path / "program.py"
+    main.write_text(
+        HEAD
+        + """
+def work(number):
+    f = function()
+    switched(f)
+    return number * 2
+
+if __name__ == "__main__":
+    f = function(); f.check(); f.check()
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        print(pool.map(work, [1, 2]))
+"""
+    )
+    assert run("", str(main)) == "[2, 4]\n"
