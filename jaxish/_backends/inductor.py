@@ -22,7 +22,7 @@ from . import inductor_files, masks
 
 def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     """Compile a graph for inputs like `examples`; see registry.py for the contract. Raises `cache.Unusable`."""
-    module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(module)))
+    module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(_with_own_memory(module))))
     examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
     # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
     options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
@@ -30,8 +30,18 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
         options["realize_opcount_threshold"] = 8
     key = cache.key_of(module.code, [(e.shape, e.dtype, e.device) for e in examples], options)
     on_cpu = all(e.device.type == "cpu" for e in examples)
-    run = inductor_files.kept(key, lambda: _compiled(module, examples, options), lasting=not on_cpu)
+    run = inductor_files.kept(key, lambda: _compiled_anyhow(module, examples, options), lasting=not on_cpu)
     return byte_masks.around(run) if byte_masks else run
+
+
+def _compiled_anyhow(module: GraphModule, examples: list[Tensor], options: dict[str, Any]) -> Any:
+    from torch._inductor.exc import InductorError
+
+    try:
+        return _compiled(module, examples, options)
+    except InductorError:
+        # Where an index is both read and written by, its C++ for vectors may use a name before it is declared (2.13).
+        return _compiled(module, examples, {**options, "cpp.simdlen": 1})
 
 
 def _compiled(module: GraphModule, examples: list[Tensor], options: dict[str, Any]) -> Any:
@@ -78,6 +88,37 @@ _SIMPLE = {
     torch.ops.aten.reshape.default, torch.ops.aten.unsqueeze.default, torch.ops.aten.slice.Tensor,
     torch.ops.aten.zeros_like.default, torch.ops.aten.ones_like.default, torch.ops.aten.alias.default,
 }  # fmt: skip
+
+
+# Operators that copy their first operand and write into the copy.
+_WRITE_INTO_A_COPY = {
+    torch.ops.aten.index_put.default, torch.ops.aten.index_add.default, torch.ops.aten.index_copy.default,
+    torch.ops.aten.index_fill.int_Scalar, torch.ops.aten.index_fill.int_Tensor, torch.ops.aten.put.default,
+    torch.ops.aten.slice_scatter.default, torch.ops.aten.select_scatter.default,
+    torch.ops.aten.diagonal_scatter.default,
+}  # fmt: skip
+
+
+def _with_own_memory(module: GraphModule) -> GraphModule:
+    """Return the graph with each array that is written into in memory of its own.
+
+    Inductor leaves out the copy where nobody reads the operand afterwards, also where that is an expanded array: its
+    elements are one element in memory, and what reads the result reads out of bounds (torch 2.9 to 2.13). The copy
+    here is left out where the operand is a whole array.
+    """
+    if not any(node.target in _WRITE_INTO_A_COPY for node in module.graph.nodes):
+        return module
+    copy, copies = fx.Graph(), {}
+    for node in module.graph.nodes:
+        copies[node] = copy.node_copy(node, lambda n: copies[n])
+        if node.target in _WRITE_INTO_A_COPY:
+            with copy.inserting_before(copies[node]):
+                operand, *rest = copies[node].args
+                whole = copy.call_function(
+                    torch.ops.aten.clone.default, (operand,), {"memory_format": torch.contiguous_format}
+                )
+            copies[node].args = (whole, *rest)
+    return GraphModule(module, copy)
 
 
 # oneDNN's matrix product as an operator of our own: Inductor knows `mkldnn._linear_pointwise` with constant weights only.

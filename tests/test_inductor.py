@@ -1,0 +1,81 @@
+"""Graphs that Inductor by itself compiles wrongly, or not at all, give JAX's values on the compiled tier."""
+
+import threading
+
+import numpy as np
+import pytest
+from oracle import agree
+
+import jaxish
+
+pytestmark = pytest.mark.usefixtures("compiled")
+RANDOM = np.random.RandomState(0)
+TRANSITIONS, EMISSIONS = RANDOM.randn(3, 3).astype(np.float32), RANDOM.randn(3, 5).astype(np.float32)
+SEQUENCES, LENGTHS = RANDOM.randint(0, 5, (4, 6)), np.array([2, 6, 4, 3])
+X, LABELS = RANDOM.randn(20, 3).astype(np.float32), RANDOM.randint(0, 3, 20)
+
+
+def likelihood(j, parameters, sequence, length):
+    """A hidden Markov model's, by forward and backward recursions over the first `length` observations."""
+    jnp = j.numpy
+    moves, emits = (j.nn.log_softmax(p, axis=1) for p in parameters)
+    steps = (jnp.arange(1, len(sequence)), sequence[1:])
+
+    def forward(a, step):
+        t, o = step
+        a = jnp.where(t < length, j.nn.logsumexp(a[:, None] + moves, axis=0) + emits[:, o], a)
+        return a, a
+
+    def backward(b, step):
+        t, o = step
+        b = jnp.where(t < length, j.nn.logsumexp(moves + (emits[:, o] + b)[None], axis=1), b)
+        return b, b
+
+    last, before = j.lax.scan(forward, emits[:, sequence[0]], steps)
+    _, after = j.lax.scan(backward, jnp.zeros(3), steps, reverse=True)
+    return j.nn.logsumexp(last) + (j.nn.softmax(before + after) ** 2).sum()
+
+
+def loss(j):
+    one = lambda p: lambda s, n: likelihood(j, p, s, n)
+    return lambda *p: j.vmap(one(p))(SEQUENCES, LENGTHS).sum()
+
+
+def curvature(j, f):
+    return lambda *p: j.jvp(j.grad(f, tuple(range(len(p)))), p, p)[1]
+
+
+MODELS = {
+    "gradient": lambda j: j.jit(j.grad(loss(j), (0, 1))),
+    "curvature": lambda j: j.jit(curvature(j, loss(j))),
+}
+
+
+@pytest.mark.parametrize("function", MODELS.values(), ids=MODELS.keys())
+def test_a_hidden_markov_model(function):
+    agree(lambda j: function(j)(j.numpy.asarray(TRANSITIONS), j.numpy.asarray(EMISSIONS)), rtol=1e-4)
+
+
+def test_the_curvature_of_a_classifier():
+    def loss(j):
+        classes = lambda w: j.nn.log_softmax(j.vmap(lambda x: j.numpy.tanh(x @ w))(j.numpy.asarray(X)))
+        return lambda w: -classes(w)[j.numpy.arange(20), LABELS].sum() + 0.5 * (w**2).sum()
+
+    agree(lambda j: j.jit(j.hessian(loss(j)))(j.numpy.asarray(TRANSITIONS)), rtol=1e-4)
+
+
+def test_compiling_in_several_threads_at_once():
+    found = {}
+
+    def compile_one(number):
+        f = jaxish.jit(lambda x: jaxish.numpy.sin(x * number) + x[0])
+        found[number] = f(np.arange(number, dtype=np.float32))
+
+    threads = [threading.Thread(target=compile_one, args=(n,)) for n in range(2, 6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for number in range(2, 6):
+        x = np.arange(number, dtype=np.float32)
+        np.testing.assert_allclose(found[number], np.sin(x * number) + x[0], rtol=1e-6, atol=1e-6)
