@@ -75,10 +75,88 @@ def test_loops_like_jax(program):
     agree(program, weak=False)
 
 
+NUMBERS = np.array([3.0, -0.5, np.nan, 0.0, -0.0, np.inf, -np.inf, 1e20, -1e20, 200.7, 2.5], np.float32)
+INTEGERS = np.array([0, 1, -1, 5, 100, -100, 2**31 - 1, -(2**31), 46341, -7], np.int32)
+DIVISORS = np.array([0, -1, 3, -3, 7, 0, -1, -1, 2, -2], np.int32)
+BYTES = np.array([0, 1, -1, 5, 127, -128, 12, -7, 31, 8])
+ZEROS = np.zeros(0, np.float32)
+
+
+def stepwise(f, *xs, init=0):
+    """Return a program: a scan that applies `f` to the elements of `xs`."""
+    return lambda j: j.lax.scan(lambda c, x: (c, f(j.numpy, *x)), init, xs)
+
+
+def carried(f, init, xs):
+    """Return a program: a scan that carries `f` of the carry and an element."""
+    return lambda j: j.lax.scan(lambda c, x: (f(j.numpy, c, x), c), init, xs)
+
+
+HARD = {
+    "negation of a predicate": lambda j: j.lax.while_loop(lambda c: ~(c > 10.0), lambda c: c * 2, 1.0),
+    "a flag": lambda j: j.lax.while_loop(lambda s: ~s[1] & (s[0] < 100), lambda s: (s[0] + 1, s[0] > 5), (0, False)),
+    "negated comparison": carried(lambda jnp, c, x: jnp.where(~(c > x), c, x), np.float32(1), NUMBERS),
+    "and not": stepwise(lambda jnp, a: (a > 0) & ~(a > 2), NUMBERS),
+    "or not": stepwise(lambda jnp, a: (a == 0) | ~(a != 3), NUMBERS),
+    "squares": stepwise(lambda jnp, a, b: (jnp.square(a), jnp.square(b)), INTEGERS, BYTES.astype(np.int8)),
+    "cubes": stepwise(lambda jnp, a, b: (a**3, b**3), INTEGERS, BYTES.astype(np.int8)),
+    "powers": stepwise(lambda jnp, a, b: (a**b, b**a), BYTES.astype(np.int16), abs(BYTES).astype(np.int16)),
+    "negation, absolute": stepwise(lambda jnp, a, b: (-a, abs(a), -b, abs(b)), INTEGERS, BYTES.astype(np.int8)),
+    "sums and products": carried(lambda jnp, c, x: c * x + x - c, np.int32(7), INTEGERS),
+    "bytes": carried(lambda jnp, c, x: c * x + x - c, np.uint8(7), BYTES.astype(np.uint8)),
+    "division": stepwise(lambda jnp, a, b: (a // b, a % b), INTEGERS, DIVISORS),
+    "division of numbers": stepwise(lambda jnp, a, b: (a // b, a % b), NUMBERS, NUMBERS[::-1].copy()),
+    "relu": lambda j: j.lax.scan(lambda c, a: (c, j.nn.relu(a)), 0, NUMBERS),
+    "selection": stepwise(lambda jnp, a: (jnp.where(a > 0, a, -a), jnp.where(a != a, 1, 2)), NUMBERS),
+    "conversion": stepwise(lambda jnp, a: [a.astype(d) for d in ("int32", "int8", "uint8", "int16", "bool")], NUMBERS),
+    "sign": stepwise(lambda jnp, a: jnp.sign(a), NUMBERS),
+    "clip": stepwise(lambda jnp, a: (jnp.clip(a, -1, 2), jnp.clip(a, jnp.nan, 2)), NUMBERS),
+    "booleans": stepwise(lambda jnp, a, b: (a + b, a * b, jnp.maximum(a, b), a < b), NUMBERS > 0, NUMBERS < 1),
+    "counting": stepwise(lambda jnp, a: (a.sum(), a.sum(dtype="int8"), a.any(), a.all()), (NUMBERS > 0)[:, None]),
+    "sums of bytes": stepwise(
+        lambda jnp, a: (a.sum(), a.prod(), a.sum(dtype="int8"), a.mean()), BYTES.astype(np.int8).reshape(5, 2)
+    ),
+    "extrema": stepwise(lambda jnp, a: (a.max(), a.min(), a.max(0), a.min(1)), NUMBERS[:9].reshape(1, 3, 3)),
+    "nothing": stepwise(lambda jnp, a: (a.sum(), a.prod(), a.any(), jnp.concatenate([a, a]), a.mean()), ZEROS.reshape(2, 0)),
+    "different types": stepwise(lambda jnp, a, b: (a < b, a + b, a == b), BYTES.astype(np.int8), BYTES.astype(np.uint8)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+@pytest.mark.parametrize("program", HARD.values(), ids=HARD.keys())
+def test_hard_values(program):
+    agree(program, weak=False)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
+def test_shifts_by_any_distance(dtype):
+    width = 8 * np.dtype(dtype).itemsize
+    values, distances = (
+        g.ravel().astype(dtype) for g in np.meshgrid(BYTES, [-1, 0, 1, 5, width - 1, width, width + 1, 100])
+    )
+    agree(
+        lambda j: j.lax.scan(
+            lambda c, x: (
+                c,
+                (
+                    j.lax.shift_left(*x),
+                    j.lax.shift_right_arithmetic(*x),
+                    j.lax.shift_right_logical(*x),
+                    x[0] << 3,
+                    x[0] >> 2,
+                    x[0] >> 7,
+                ),
+            ),
+            0,
+            (values, distances),
+        )
+    )
+
+
 def source_of(function, *args):
     graph = jaxish.jit(function).trace(*args)._program.closed.graph.module.graph
     scan = next(n.target for n in graph.nodes if hasattr(n.target, "graphs"))
-    return native_loop.scan_source(scan.body, scan.consts, scan.carries)
+    return native_loop.scan_source(scan.body, scan.consts, scan.carries).text
 
 
 def test_a_large_body_is_left_to_vectorised_kernels():

@@ -41,7 +41,7 @@ class Kernel:
             native = native_loop.ready(body, "kernel", lambda: native_loop.map_source(body, self.shared))
             if native is not None:
                 types = [TensorType((count,), t.dtype, t.device) for t in body.out_types]
-                return native_loop.run(native, inputs, types, count)
+                return native(inputs, types, count)
         block = next((b for b in self.blocks if count <= b), self.blocks[-1])
         shared, rows = inputs[: self.shared], inputs[self.shared :]
         body = self._body(block, inputs)

@@ -2,10 +2,10 @@
 
 Each value is an expression of index variables (`Value.load`): views only rewrite indices, elementwise operations nest
 expressions, and what is used twice, reduced or multiplied as a matrix is stored first, numbers in locals and arrays
-in buffers of static size. An operator that is not in the tables here raises `Unsupported`.
+in buffers of static size. What an elementwise operator is, loop_operators.py says; one that is not there, nor a
+method here, raises `Unsupported`.
 """
 
-import functools
 import itertools
 import math
 import operator
@@ -19,11 +19,8 @@ from torch import Tensor, fx
 from .._core import graph
 from .._core.graph import Graph
 from .._core.primitive import Primitive
+from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
 
-C_TYPES = {
-    torch.float32: "float", torch.float64: "double", torch.int32: "int32_t", torch.int64: "int64_t",
-    torch.int16: "int16_t", torch.int8: "int8_t", torch.uint8: "uint8_t", torch.bool: "bool",
-}  # fmt: skip
 _MOST_ELEMENTS = 32768  # of all values of a step together: beyond, kernels in parallel win
 _MOST_PRODUCTS = 65536  # of one matrix product
 _MOST_OPERATIONS = 400
@@ -55,36 +52,16 @@ def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:
 def _unflat(flat: str, shape: Sequence[int]) -> list[str]:
     index, stride = [], math.prod(shape)
     for n in shape:
-        stride //= max(n, 1)
+        stride = max(stride // max(n, 1), 1)
         index.append("0" if n == 1 else f"(({flat})/{stride})%{n}")
     return index
 
 
-# --------------------------------------------------------------------------------------------------- elementwise
-
-_UNARY = {
-    "neg": "-({0})", "abs": "std::abs({0})", "sin": "sin_({0})", "cos": "cos_({0})", "tan": "tan_({0})",
-    "sinh": "sinh_({0})", "cosh": "cosh_({0})", "tanh": "tanh_({0})", "asin": "asin_({0})",
-    "acos": "acos_({0})", "atan": "atan_({0})", "exp": "exp_({0})", "expm1": "expm1_({0})",
-    "log": "log_({0})", "log1p": "log1p_({0})", "sqrt": "std::sqrt({0})", "rsqrt": "1/std::sqrt({0})",
-    "reciprocal": "1/({0})", "sigmoid": "1/(1+exp_(-({0})))", "erf": "erf_({0})", "floor": "std::floor({0})",
-    "ceil": "std::ceil({0})", "trunc": "std::trunc({0})", "relu": "({0} > 0 ? {0} : 0)", "clone": "{0}", "alias": "{0}",
-    "detach": "{0}", "_to_copy": "{0}", "logical_not": "!({0})", "lift_fresh_copy": "{0}", "square": "({0})*({0})",
-    "sign": "(({0}) > 0) - (({0}) < 0)", "positive": "{0}", "zeros_like": "0", "ones_like": "1", "bitwise_not": "~({0})",
+# Keyword arguments that are looked at, or say nothing that a result's type does not say.
+_UNDERSTOOD = {
+    "alpha", "rounding_mode", "min", "max", "keepdim", "dtype", "layout", "device", "pin_memory", "memory_format",
+    "non_blocking",
 }  # fmt: skip
-_BINARY = {
-    "mul": "({0})*({1})", "div": "({0})/({1})", "maximum": "maximum<{T}>({0}, {1})", "minimum": "minimum<{T}>({0}, {1})",
-    "pow": "power<{T}>({0}, {1})", "atan2": "std::atan2({0}, {1})", "bitwise_and": "({0})&({1})",
-    "bitwise_or": "({0})|({1})", "bitwise_xor": "({0})^({1})", "logical_and": "({0})&&({1})", "logical_or": "({0})||({1})",
-    "__lshift__": "({0})<<({1})", "__rshift__": "({0})>>({1})", "bitwise_left_shift": "({0})<<({1})",
-    "bitwise_right_shift": "({0})>>({1})",
-    "tanh_backward": "({0})*(1-({1})*({1}))", "sigmoid_backward": "({0})*((1-({1}))*({1}))",
-}  # fmt: skip
-_INSTRUCTIONS = {"fma": "std::fma({0}, {1}, {2})", "sqrt": "std::sqrt({0})"}
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_REDUCTIONS = {"sum": ("0", "{0} + {1}"), "prod": ("1", "{0} * {1}"), "mean": ("0", "{0} + {1}")}
-
-
 _SEVERAL_RESULTS = ("_linalg_solve_ex", "split_with_sizes", "split", "unbind")
 
 
@@ -93,12 +70,20 @@ def _no_element(index: Sequence[str]) -> str:
 
 
 def _literal(value: Any, dtype: torch.dtype) -> str:
-    if isinstance(value, bool):
+    """Return a number as an expression of `dtype`."""
+    if dtype is torch.bool:
         return "true" if value else "false"
-    if isinstance(value, float):
+    if isinstance(value, complex):
+        raise Unsupported("a complex number")
+    if dtype.is_floating_point:
+        value = float(value)
         text = "NaN" if math.isnan(value) else ("-Inf" if value < 0 else "Inf") if math.isinf(value) else repr(value)
         return f"({C_TYPES[dtype]}){text}"
-    return f"({C_TYPES[dtype]}){value}"
+    bounds = torch.iinfo(dtype)
+    if not bounds.min <= value <= bounds.max or value != int(value):
+        raise Unsupported(f"{value} as {dtype}")
+    # The least 64-bit integer is no literal: its digits are those of a number that is out of range.
+    return f"({C_TYPES[dtype]})({int(value) + 1}-1)" if value == bounds.min < 0 else f"({C_TYPES[dtype]}){int(value)}"
 
 
 def _spelled_out(body: Graph) -> Graph:
@@ -123,6 +108,7 @@ class Emitter:
         nodes = self.body.module.graph
         if len(nodes.nodes) > _MOST_OPERATIONS:
             raise Unsupported("the body is long")
+        assert [(v.shape, v.dtype) for v in inputs] == [(t.shape, t.dtype) for t in self.body.in_types]
         placeholders = iter(inputs)
         for node in nodes.nodes:
             if node.op == "placeholder":
@@ -131,26 +117,35 @@ class Emitter:
                 self.values[node] = self._call(node)
             elif node.op != "output":
                 raise Unsupported(node.op)
-        return [self.stored(self.values[n]) for n in nodes.output_node().args[0]]  # pyright: ignore
+        results = [self.stored(self.values[n]) for n in nodes.output_node().args[0]]  # pyright: ignore
+        assert [(v.shape, v.dtype) for v in results] == [(t.shape, t.dtype) for t in self.body.out_types]
+        return results
 
     def _call(self, node: fx.Node) -> Value:
         meta = node.meta.get("val")
         name = getattr(node.target, "__name__", "").split(".")[0]
         if node.target is operator.getitem:
-            return self._part(*node.args)
-        if name in _SEVERAL_RESULTS:
+            value = self._part(*node.args)
+            assert isinstance(meta, Tensor)
+        elif name in _SEVERAL_RESULTS or (isinstance(node.target, Primitive) and name in INSTRUCTIONS):
             return Value((), torch.bool, _no_element)  # nothing reads it but getitem, which looks at the node
-        if isinstance(node.target, Primitive) and name in _INSTRUCTIONS:
-            return Value((), torch.bool, _no_element)  # it has one result, which getitem reads
-        if not isinstance(meta, Tensor) or meta.dtype not in C_TYPES or getattr(node.target, "namespace", "") != "aten":
+        elif not isinstance(meta, Tensor) or meta.dtype not in C_TYPES or _namespace(node) != "aten":
             raise Unsupported(str(node.target))
-        if node.target is torch.ops.aten.view.dtype:
-            return self._same_bits(self._arguments(node)[0], meta.dtype)
-        view = getattr(self, f"_view_{name}", None)
-        if view is not None:
-            return view(tuple(meta.shape), *self._arguments(node))
-        value = self._computed(name, node, tuple(meta.shape), meta.dtype)
-        return self.stored(value) if len(node.users) > 1 or math.prod(value.shape) == 1 else value
+        elif not set(node.kwargs) <= _UNDERSTOOD:
+            raise Unsupported(f"{name} with {', '.join(node.kwargs)}")
+        elif node.target is torch.ops.aten.view.dtype:
+            value = self._same_bits(self._arguments(node)[0], meta.dtype)
+        elif (view := getattr(self, f"_view_{name}", None)) is not None:
+            operand, *rest = self._arguments(node)
+            if any(isinstance(a, Value) for a in rest):
+                raise Unsupported(f"{name} by a value")
+            value = view(tuple(meta.shape), operand, *rest)
+        else:
+            value = self._computed(name, node, tuple(meta.shape), meta.dtype)
+            if len(node.users) > 1 or math.prod(value.shape) == 1:
+                value = self.stored(value)
+        assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
+        return value
 
     def _same_bits(self, x: Value, dtype: torch.dtype) -> Value:
         if x.dtype.itemsize != dtype.itemsize:
@@ -169,9 +164,9 @@ class Emitter:
                 return self._view_select(shape, operand, dim, index)
             start = sum(given[1][:index]) if name == "split_with_sizes" else given[1] * index
             return self._view_slice(shape, operand, dim, start, start + shape[dim])
-        if name in _INSTRUCTIONS:
-            value = self._elementwise(_INSTRUCTIONS[name], given, shape, source.meta["val"][0].dtype)
-            return self.stored(value)
+        if name in INSTRUCTIONS:
+            dtype = source.meta["val"][0].dtype
+            return self.stored(self._elementwise(INSTRUCTIONS[name], name, given, shape, dtype))
         raise Unsupported(f"result {index} of {name}")
 
     def _solved(self, matrix: Value, right: Value, shape: tuple[int, ...]) -> Value:
@@ -188,70 +183,91 @@ class Emitter:
         return [self.values[a] if isinstance(a, fx.Node) else a for a in node.args]
 
     def _computed(self, name: str, node: fx.Node, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
-        args, kind = self._arguments(node), C_TYPES[dtype]
-        if node.kwargs.get("rounding_mode") is not None:
-            raise Unsupported("rounding division")
-        if name in ("full", "full_like", "scalar_tensor", "zeros", "ones", "new_zeros"):
-            fill = {"zeros": 0, "ones": 1, "new_zeros": 0, "scalar_tensor": args[0]}.get(
-                name, args[1] if len(args) > 1 else 0
-            )
-            text = _literal(fill, dtype)
-            return Value(shape, dtype, lambda index: text)
-        if name == "arange":
-            start = args[0] if len(args) > 1 else 0
-            step = args[2] if len(args) > 2 else 1
-            return Value(shape, dtype, lambda i: f"(({C_TYPES[dtype]}){start}+({i[0]})*({C_TYPES[dtype]}){step})")
+        args = self._arguments(node)
+        if rounding := node.kwargs.get("rounding_mode"):
+            name = f"{name} {rounding}"
         if name in ("add", "sub", "rsub"):
-            alpha = node.kwargs.get("alpha", args[2] if len(args) > 2 else 1)
-            if alpha != 1:
+            if (node.kwargs.get("alpha") or (args[2:] or [1])[0]) != 1:
                 raise Unsupported("alpha")
-            first, second = reversed(args[:2]) if name == "rsub" else args[:2]
-            return self._elementwise(f"({{0}}){'+' if name == 'add' else '-'}({{1}})", [first, second], shape, dtype)
-        if name in _UNARY:
-            return self._elementwise(_UNARY[name], args[:1], shape, dtype)
-        if name == "__rshift__" and isinstance(args[1], int):
-            return self._elementwise(f"({{0}})>>shift_{args[1]}", args[:1], shape, dtype)
-        if name in _BINARY:
-            return self._elementwise(_BINARY[name].replace("{T}", kind), args[:2], shape, dtype)
-        if name in _COMPARISONS:
-            return self._elementwise(f"({{0}}){_COMPARISONS[name]}({{1}})", args[:2], shape, dtype, _common(args[:2]))
-        if name == "clamp":
-            given = dict(zip(("min", "max"), args[1:], strict=False)) | node.kwargs
-            low, high = given.get("min"), given.get("max")
-            template = "{0}" if low is None else f"maximum<{kind}>({{0}}, {_literal(low, dtype)})"
-            template = template if high is None else f"minimum<{kind}>({template}, {_literal(high, dtype)})"
-            return self._elementwise(template, args[:1], shape, dtype)
-        if name == "where" and len(args) == 3:
-
-            def choose(index: Sequence[str]) -> str:
-                test, yes, no = (_at(a, index, shape, t) for a, t in zip(args, (torch.bool, dtype, dtype), strict=True))
-                return f"(({test}) ? ({yes}) : ({no}))"
-
-            return Value(shape, dtype, choose)
-        if name in _REDUCTIONS:
+            name, args = ("sub", args[1::-1]) if name == "rsub" else (name, args[:2])
+        if name in ("__rshift__", "bitwise_right_shift") and isinstance(args[1], int):
+            return self._shifted_right(args[0], args[1], shape, dtype)
+        if name in OPERATORS:
+            return self._elementwise(OPERATORS[name], name, args, shape, dtype)
+        if name in REDUCTIONS:
             return self._reduction(name, node, args, shape, dtype)
-        if name in ("mm", "mv", "dot"):
-            return self._product(args[0], args[1], shape, dtype)
-        if name in ("cat", "stack"):
-            given: Any = node.args[0]
-            parts = [self.values[n] for n in given]
-            return self._joined(name, parts, args[1] if len(args) > 1 else 0, shape, dtype)
-        raise Unsupported(name)
+        compute = getattr(self, f"_compute_{name}", None)
+        if compute is None:
+            raise Unsupported(name)
+        return compute(shape, dtype, *args, **{k: v for k, v in node.kwargs.items() if k in ("min", "max")})
 
     def _elementwise(
-        self,
-        template: str,
-        operands: Sequence[Any],
-        shape: tuple[int, ...],
-        dtype: torch.dtype,
-        inner: torch.dtype | None = None,
+        self, operation: Operator, name: str, operands: Sequence[Any], shape: tuple[int, ...], dtype: torch.dtype
     ) -> Value:
-        given, kind = inner or dtype, C_TYPES[dtype]
+        inner = torch.bool if operation.of_booleans else _common(operands) if operation.of_operands else dtype
+        form, count = operation.form(inner), len(operands)
+        if form is None:
+            raise Unsupported(f"{name} of {inner}")
+        if f"{{{count}}}" in form or (count and f"{{{count - 1}}}" not in form and "{0}" in form):
+            raise Unsupported(f"{name} of {count} operands")
 
         def load(index: Sequence[str]) -> str:
-            return f"({kind})({template.format(*(_at(o, index, shape, given) for o in operands))})"
+            return f"({C_TYPES[dtype]})({form.format(*(_at(o, index, shape, inner) for o in operands))})"
 
         return Value(shape, dtype, load)
+
+    def _shifted_right(self, x: Value, distance: int, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
+        """Return x shifted by a number that stands in the graph, and is hidden from the compiler (loop_prelude.py)."""
+        width = 8 * dtype.itemsize
+        if kind_of(dtype) not in "iu" or x.dtype is not dtype:
+            raise Unsupported(f"a shift of {x.dtype}")
+        held = distance if 0 <= distance < width else width - 1 if kind_of(dtype) == "i" else None
+        if held is None:
+            return self._filled(shape, dtype, 0)
+        return Value(shape, dtype, lambda i: f"({C_TYPES[dtype]})({_at(x, i, shape, dtype)} >> shift_{held})")
+
+    def _filled(self, shape: tuple[int, ...], dtype: torch.dtype, number: Any) -> Value:
+        if isinstance(number, Value):
+            raise Unsupported("an array filled with a value")
+        text = _literal(number, dtype)
+        return Value(shape, dtype, lambda index: text)
+
+    def _compute_full(self, shape: tuple[int, ...], dtype: torch.dtype, size: Any, number: Any) -> Value:
+        return self._filled(shape, dtype, number)
+
+    _compute_full_like = _compute_full
+
+    def _compute_scalar_tensor(self, shape: tuple[int, ...], dtype: torch.dtype, number: Any) -> Value:
+        return self._filled(shape, dtype, number)
+
+    def _compute_zeros(self, shape: tuple[int, ...], dtype: torch.dtype, *_: Any) -> Value:
+        return self._filled(shape, dtype, 0)
+
+    _compute_new_zeros = _compute_zeros
+
+    def _compute_ones(self, shape: tuple[int, ...], dtype: torch.dtype, *_: Any) -> Value:
+        return self._filled(shape, dtype, 1)
+
+    def _compute_arange(self, shape: tuple[int, ...], dtype: torch.dtype, *bounds: Any) -> Value:
+        start, step = bounds[0] if len(bounds) > 1 else 0, bounds[2] if len(bounds) > 2 else 1
+        wide = torch.float64 if dtype.is_floating_point else torch.int64
+        first, distance = _literal(start, wide), _literal(step, wide)
+        return Value(shape, dtype, lambda i: f"({C_TYPES[dtype]})({first}+({i[0]})*{distance})")
+
+    def _compute_clamp(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, min: Any = None, max: Any = None
+    ) -> Value:
+        for bound, name in ((min, "maximum"), (max, "minimum")):
+            if bound is not None:
+                x = self._elementwise(OPERATORS[name], name, [x, bound], shape, dtype)
+        return x
+
+    def _compute_where(self, shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no: Any) -> Value:
+        def choose(index: Sequence[str]) -> str:
+            condition, *options = (_at(v, index, shape, t) for v, t in ((test, torch.bool), (yes, dtype), (no, dtype)))
+            return f"(({condition}) ? ({options[0]}) : ({options[1]}))"
+
+        return Value(shape, dtype, choose)
 
     # -- what has to be stored ---------------------------------------------------------------------------------
 
@@ -284,11 +300,13 @@ class Emitter:
         self, name: str, node: fx.Node, args: list[Any], shape: tuple[int, ...], dtype: torch.dtype
     ) -> Value:
         operand: Value = args[0]
-        rank = len(operand.shape)
+        rank, reduction, kind = len(operand.shape), REDUCTIONS[name], C_TYPES[dtype]
+        start, step = reduction.start(dtype), OPERATORS[reduction.step].form(dtype)
+        if start is None or step is None:
+            raise Unsupported(f"{name} of {dtype}")
         dims = args[1] if len(args) > 1 and args[1] is not None else list(range(rank))
         axes = sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims) or range(rank)) if rank else []
         keep = bool(args[2]) if len(args) > 2 else bool(node.kwargs.get("keepdim"))
-        start, step = _REDUCTIONS[name]
         source = self.stored(operand) if math.prod(operand.shape) > 1 else operand
         count = math.prod(operand.shape[a] for a in axes)
 
@@ -298,27 +316,37 @@ class Emitter:
             for d in range(rank):
                 full.append(f"r{d}" if d in axes else next(free))
             loops = loops_over([f"r{a}" for a in axes], [operand.shape[a] for a in axes])
-            scale = f" {total} /= {count};" if name == "mean" else ""
-            return f"{loops}{total} = {step.format(total, f'({C_TYPES[dtype]})({source.load(full)})')};{scale}"
+            scale = f" {total} /= ({kind}){count};" if name == "mean" else ""
+            return f"{loops}{total} = {step.format(total, _at(source, full, operand.shape, dtype))};{scale}"
 
-        return self._accumulated(shape, dtype, start, body)
+        return self._accumulated(shape, dtype, start.replace("{T}", kind), body)
 
     def _product(self, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
         inner, kind = left.shape[-1], C_TYPES[dtype]
         if math.prod(shape) * inner > _MOST_PRODUCTS:
             raise Unsupported("the matrix product is large")
+        if kind_of(dtype) == "b" or left.dtype is not dtype or right.dtype is not dtype:
+            raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
         left, right = self.stored(left), self.stored(right)
         rows, columns = shape[: len(left.shape) - 1], shape[len(left.shape) - 1 :]
         name = self._declared(shape, dtype)
         row, column = [f"i{d}" for d in range(len(rows))], [f"j{d}" for d in range(len(columns))]
-        place = flat_index([*row, *column], shape)
+        element = f"{name}[{flat_index([*row, *column], shape)}]"
+        add, multiply = OPERATORS["add"].form(dtype), OPERATORS["mul"].form(dtype)
+        assert add is not None and multiply is not None
+        term = add.format(element, multiply.format("factor", right.load(["k", *column])))
         # Columns innermost: they are next to each other in memory, and each has a sum of its own.
         self.lines.append(
-            f"{loops_over(row, rows)}{{ {loops_over(column, columns)}{name}[{place}] = 0; "
+            f"{loops_over(row, rows)}{{ {loops_over(column, columns)}{element} = 0; "
             f"for (int k = 0; k < {inner}; ++k) {{ const {kind} factor = {left.load([*row, 'k'])}; "
-            f"{loops_over(column, columns)}{name}[{place}] += factor * ({right.load(['k', *column])}); }} }}"
+            f"{loops_over(column, columns)}{element} = {term}; }} }}"
         )
         return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+
+    def _compute_mm(self, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
+        return self._product(left, right, shape, dtype)
+
+    _compute_mv = _compute_dot = _compute_mm
 
     def _declared(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
         """Emit a buffer for the elements of an array and return its name."""
@@ -329,23 +357,39 @@ class Emitter:
         self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
         return name
 
-    def _joined(self, name: str, parts: Sequence[Value], dim: int, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
-        target, start = self._declared(shape, dtype), 0
-        dim %= len(shape)
-        for part in parts:
-            size = part.shape if name == "cat" else (*part.shape[:dim], 1, *part.shape[dim:])
-            index = [f"i{d}" for d in range(len(size))]
-            source = index if name == "cat" else [*index[:dim], *index[dim + 1 :]]
-            place = [f"{i}+{start}" if d == dim else i for d, i in enumerate(index)]
+    def _joined(
+        self, parts: Sequence[tuple[Value, int]], dim: int, shape: tuple[int, ...], dtype: torch.dtype
+    ) -> Value:
+        """Emit a buffer of `shape` filled with parts, each from its place along `dim` on."""
+        target = self._declared(shape, dtype)
+        for part, start in parts:
+            index = [f"i{d}" for d in range(len(shape))]
+            place = [f"({i}+{start})" if d == dim else i for d, i in enumerate(index)]
             self.lines.append(
-                f"{loops_over(index, size)}{target}[{flat_index([f'({p})' for p in place], shape)}] = {part.load(source)};"
+                f"{loops_over(index, part.shape)}{target}[{flat_index(place, shape)}] = "
+                f"{_at(part, index, part.shape, dtype)};"
             )
-            start += size[dim]
         return Value(shape, dtype, lambda i: f"{target}[{flat_index(i, shape)}]")
+
+    def _compute_cat(self, shape: tuple[int, ...], dtype: torch.dtype, nodes: Sequence[fx.Node], dim: int = 0) -> Value:
+        dim %= len(shape)
+        # torch joins arrays of one element-less dimension with those of any rank.
+        parts = [v for v in map(self.values.__getitem__, nodes) if len(v.shape) == len(shape)]
+        starts = itertools.accumulate((p.shape[dim] for p in parts), initial=0)
+        return self._joined(list(zip(parts, starts, strict=False)), dim, shape, dtype)
+
+    def _compute_stack(
+        self, shape: tuple[int, ...], dtype: torch.dtype, nodes: Sequence[fx.Node], dim: int = 0
+    ) -> Value:
+        dim %= len(shape)
+        one = (*shape[:dim], 1, *shape[dim + 1 :])
+        parts = [(self._view_reshape(one, self.values[n]), place) for place, n in enumerate(nodes)]
+        return self._joined(parts, dim, shape, dtype)
 
     # -- views: only indices change ----------------------------------------------------------------------------
 
     def _view_reshape(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
+        assert math.prod(shape) == math.prod(x.shape)
         return Value(shape, x.dtype, lambda i: x.load(_unflat(flat_index(i, shape), x.shape)))
 
     _view_view = _view__unsafe_view = _view__reshape_alias = _view_unsqueeze = _view_squeeze = _view_reshape
@@ -394,15 +438,19 @@ def _at(operand: Any, index: Sequence[str], shape: Sequence[int], dtype: torch.d
     """Return the element of an operand (a value that broadcasts to `shape`, or a number) as an expression of `dtype`."""
     if not isinstance(operand, Value):
         return _literal(operand, dtype)
+    assert torch.broadcast_shapes(operand.shape, shape) == torch.Size(shape)
     text = operand.load(_broadcast(index, operand.shape))
-    return text if operand.dtype is dtype else f"(({C_TYPES[dtype]})({text}))"
+    return text if operand.dtype is dtype else f"convert<{C_TYPES[dtype]}>({text})"
 
 
 def _common(operands: Sequence[Any]) -> torch.dtype:
-    dtypes = [o.dtype for o in operands if isinstance(o, Value)]
-    number = next((o for o in operands if not isinstance(o, Value)), None)
-    common = functools.reduce(torch.promote_types, dtypes)
-    return torch.float64 if isinstance(number, float) and not common.is_floating_point else common
+    """Return the dtype to which torch promotes these operands."""
+    given = [torch.empty(o.shape, dtype=o.dtype, device="meta") if isinstance(o, Value) else o for o in operands]
+    return torch.result_type(*given) if len(given) == 2 else given[0].dtype
+
+
+def _namespace(node: fx.Node) -> str:
+    return getattr(node.target, "namespace", "")
 
 
 def loops_over(index: Sequence[str], shape: Sequence[int]) -> str:

@@ -16,62 +16,35 @@ import re
 import subprocess
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
-from .loop_emitter import C_TYPES, Emitter, Unsupported, Value, flat_index, loops_over
+from .loop_emitter import Emitter, Unsupported, Value, flat_index, loops_over
+from .loop_operators import C_TYPES
+from .loop_prelude import PRELUDE
 
-_PRELUDE = r"""#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#ifdef VECTOR_MATH
-#define SIMD(name) extern "C" { __attribute__((simd("notinbranch"))) float name##f(float); \
-                                __attribute__((simd("notinbranch"))) double name(double); }
-SIMD(sin) SIMD(cos) SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
-SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
-#endif
-#define OVERLOAD(name) static inline float name##_(float x) { return name##f(x); } \
-                       static inline double name##_(double x) { return name(x); }
-OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(tanh) OVERLOAD(asin) OVERLOAD(acos)
-OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
-#define NaN std::numeric_limits<double>::quiet_NaN()
-#define Inf std::numeric_limits<double>::infinity()
-// Distances that the compiler does not know: it turns a pair of known shifts into a rotation, for which it has no
-// vectors (GCC 12), and a threefry takes four times as long.
-extern "C" int32_t shifts[64];
-int32_t shifts[64] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-                      22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
-                      43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
-template <class T> static inline T maximum(T a, T b) { return a != a || a > b ? a : b; }
-template <class T> static inline T minimum(T a, T b) { return a != a || a < b ? a : b; }
-template <class T> static inline T power(T a, T b) { return (T)std::pow(a, b); }
-template <class T, int n, int m> static void solve(T* a, T* b) {  // Gaussian elimination with row pivoting, in place
-  for (int k = 0; k < n; ++k) {
-    int p = k;
-    for (int i = k + 1; i < n; ++i) if (std::abs(a[i*n+k]) > std::abs(a[p*n+k])) p = i;
-    if (p != k) {
-      for (int j = 0; j < n; ++j) { T t = a[k*n+j]; a[k*n+j] = a[p*n+j]; a[p*n+j] = t; }
-      for (int j = 0; j < m; ++j) { T t = b[k*m+j]; b[k*m+j] = b[p*m+j]; b[p*m+j] = t; }
-    }
-    for (int i = k + 1; i < n; ++i) {
-      T f = a[i*n+k] / a[k*n+k];
-      for (int j = k; j < n; ++j) a[i*n+j] -= f * a[k*n+j];
-      for (int j = 0; j < m; ++j) b[i*m+j] -= f * b[k*m+j];
-    }
-  }
-  for (int k = n - 1; k >= 0; --k)
-    for (int j = 0; j < m; ++j) {
-      T t = b[k*m+j];
-      for (int i = k + 1; i < n; ++i) t -= a[k*n+i] * b[i*m+j];
-      b[k*m+j] = t / a[k*n+k];
-    }
-}
-"""
+# Index variables are int.
+_MOST_BYTES = 1 << 31
+
+# More flags for the compiler: the harness in tests/differential has the loops that it runs checked as they run.
+extra_flags: list[str] = []
+
+
+@dataclass(frozen=True)
+class Source:
+    """A loop in C++: its text, how many bytes each input has, and from which input on it has them per step."""
+
+    text: str
+    sizes: list[int]
+    sliced: int
+
+    def bytes_of_inputs(self, length: int) -> list[int]:
+        """Return how many bytes the inputs of a loop of this length have."""
+        return [*self.sizes[: self.sliced], *(size * length for size in self.sizes[self.sliced :])]
 
 
 def _pointer(name: str, position: int, type: TensorType, source: str) -> str:
@@ -90,10 +63,16 @@ def _size(type: TensorType) -> int:
     return math.prod(type.shape)
 
 
-def _check(types: Sequence[TensorType]) -> None:
+def _sizes(types: Sequence[TensorType]) -> list[int]:
+    """Return the bytes of tensors of these types. Raises `Unsupported` for what a loop cannot hold."""
+    sizes = []
     for type in types:
         if type.dtype not in C_TYPES or type.device.type != "cpu":
             raise Unsupported(f"{type.dtype} on {type.device}")
+        sizes.append(_size(type) * type.dtype.itemsize)
+        if sizes[-1] >= _MOST_BYTES:
+            raise Unsupported("an input is large")
+    return sizes
 
 
 def _carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
@@ -107,10 +86,10 @@ def _carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
     return lines
 
 
-def scan_source(body: Graph, consts: int, carries: int) -> str:
-    """Return the C++ text of a scan: inputs (consts, init, xs), outputs (carry, ys). Raises `Unsupported`."""
-    _check([*body.in_types, *body.out_types])
+def scan_source(body: Graph, consts: int, carries: int) -> Source:
+    """Return the C++ of a scan: inputs (consts, init, xs), outputs (carry, ys). Raises `Unsupported`."""
     types, head = body.in_types, consts + carries
+    sizes = _sizes([*types, *body.out_types])[: len(types)]
     names = [
         *(f"c{i}" for i in range(consts)),
         *(f"s{i}" for i in range(carries)),
@@ -134,19 +113,20 @@ def scan_source(body: Graph, consts: int, carries: int) -> str:
     declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
     stores = _carry_over([f"(y{i}+step*{_size(t)})" for i, t in enumerate(y_types)], results[carries:])
     stores += _carry_over([f"s{i}" for i in range(carries)], results[:carries])
-    return _function(
+    text = _function(
         declared,
         "for (int64_t n = 0; n < length; ++n)",
         ["const int64_t step = reverse ? length - 1 - n : n;", *emitter.lines, *stores],
     )
+    return Source(text, sizes, head)
 
 
-def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> str:
-    """Return the C++ text of a while loop: inputs (both constants, init), outputs the carry. Raises `Unsupported`."""
-    _check([*cond.in_types, *body.in_types])
+def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:
+    """Return the C++ of a while loop: inputs (both constants, init), outputs the carry. Raises `Unsupported`."""
     carry_types = body.out_types
     names = [*(f"a{i}" for i in range(cond_consts)), *(f"b{i}" for i in range(body_consts))]
     types = [*cond.in_types[:cond_consts], *body.in_types[:body_consts]]
+    sizes = _sizes([*types, *carry_types])
     constants = [_buffer(n, t) for n, t in zip(names, types, strict=True)]
     state = [_buffer(f"s{i}", t) for i, t in enumerate(carry_types)]
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
@@ -158,24 +138,26 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     results = step.emit([*constants[cond_consts:], *state])
     tested = [*test.lines, f"if (!({going.load([])})) break;"]
     inner = [*step.lines, *_carry_over([f"s{i}" for i in range(len(state))], results)]
-    return _function(declared, "for (;;)", ["{", *tested[:-1], tested[-1], "}", *inner])
+    return Source(_function(declared, "for (;;)", ["{", *tested, "}", *inner]), sizes, len(sizes))
 
 
-def map_source(body: Graph, shared: int) -> str:
-    """Return the C++ text of an elementwise function: inputs (shared, rows), outputs rows; `length` elements each.
+def map_source(body: Graph, shared: int) -> Source:
+    """Return the C++ of an elementwise function: inputs (shared, rows), outputs rows; `length` elements each.
 
     The body takes the position of one element, the shared tensors, and an element of each row.
     """
-    _check([*body.in_types, *body.out_types])
     types = body.in_types[1:]
+    sizes = _sizes([*types, *body.out_types])[: len(types)]
     names = [f"{'c' if i < shared else 'x'}{i}" for i in range(len(types))]
     rows = [_buffer(n, t, "" if i < shared else "n+") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     emitter = Emitter(body)
     results = emitter.emit([Value((), torch.int64, lambda _: "n"), *rows])
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     declared += [_pointer(f"y{i}", i, t, "out") for i, t in enumerate(body.out_types)]
+    assert all(math.prod(r.shape) == 1 for r in [*rows[shared:], *results])
     stores = [f"y{i}[n] = {r.load(['0'] * len(r.shape))};" for i, r in enumerate(results)]
-    return _function(declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores])
+    text = _function(declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores])
+    return Source(text, sizes, shared)
 
 
 def _function(declared: Sequence[str], loop: str, body: Sequence[str]) -> str:
@@ -183,11 +165,11 @@ def _function(declared: Sequence[str], loop: str, body: Sequence[str]) -> str:
     shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
     head = "\n  ".join([*shifts, *declared])
     signature = 'extern "C" void loop(const void** in, void** out, int64_t length, bool reverse)'
-    return f"{_PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
+    return f"{PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
 
 
 class NativeLoop:
-    """A compiled loop: call it with input tensors, output tensors, length and direction."""
+    """A compiled loop: call it with the places of inputs and outputs in memory, length and direction."""
 
     def __init__(self, library: pathlib.Path) -> None:
         """Load the library; its file is not needed any more. Raises `OSError`."""
@@ -197,12 +179,10 @@ class NativeLoop:
         self._function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_bool]
         self._function.restype = None
 
-    def __call__(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], length: int = 0, reverse: bool = False
-    ) -> None:
-        """Run the loop, reading contiguous `inputs` and filling contiguous `outputs`."""
-        given = (ctypes.c_void_p * max(len(inputs), 1))(*(t.data_ptr() for t in inputs))
-        made = (ctypes.c_void_p * max(len(outputs), 1))(*(t.data_ptr() for t in outputs))
+    def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int, reverse: bool) -> None:
+        """Run the loop on contiguous inputs, filling contiguous outputs."""
+        given = (ctypes.c_void_p * max(len(inputs), 1))(*inputs)
+        made = (ctypes.c_void_p * max(len(outputs), 1))(*outputs)
         self._function(ctypes.addressof(given), ctypes.addressof(made), length, reverse)
 
 
@@ -215,8 +195,8 @@ def compile_source(source: str) -> NativeLoop | None:
     if compiler is None:
         return None
     # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
-    command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off"]
-    command += ["-fno-math-errno", "-fno-trapping-math"]
+    command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off"]
+    command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
     key = cache.key_of(command, source)
     loop = _loaded.get(key)
     if loop is None:
@@ -252,7 +232,29 @@ def _built(key: str, command: Sequence[str], source: str) -> NativeLoop:
         raise RuntimeError(f"{command[0]} could not compile a loop: {result.stderr.decode(errors='replace')}")
 
 
-def ready(body: Graph, key: Hashable, source: Callable[[], str]) -> NativeLoop | None:
+@dataclass(frozen=True)
+class Loop:
+    """A native loop, and the sizes of what it may be given."""
+
+    native: NativeLoop
+    source: Source
+
+    def __call__(
+        self, inputs: Sequence[Tensor], types: Sequence[TensorType], length: int = 0, reverse: bool = False
+    ) -> list[Tensor]:
+        """Run the loop and return its results, which are of these types."""
+        outputs = [torch.empty(t.shape, dtype=t.dtype) for t in types]
+        given = [t.contiguous() for t in inputs]
+        assert [t.nbytes for t in given] == self.source.bytes_of_inputs(length)
+        places = [t.data_ptr() for t in given]
+        if 0 in places:  # torch's stand-in for a derivative that is zero has no memory
+            given = [torch.zeros(t.shape, dtype=t.dtype) if t._is_zerotensor() else t for t in given]
+            places = [t.data_ptr() for t in given]
+        self.native(places, [t.data_ptr() for t in outputs], length, reverse)
+        return outputs
+
+
+def ready(body: Graph, key: Hashable, source: Callable[[], Source]) -> Loop | None:
     """Return the native loop over `body`, or None where it runs step by step.
 
     Which it is, the tier says (executable.py): never native on `direct`, at once on `compiled`, and from the second
@@ -274,26 +276,14 @@ def ready(body: Graph, key: Hashable, source: Callable[[], str]) -> NativeLoop |
 _SEEN_ONCE = object()
 
 
-def _compiled(source: Callable[[], str]) -> NativeLoop | None:
+def _compiled(source: Callable[[], Source]) -> Loop | None:
     try:
-        return compile_source(source())
+        found = source()
     except Unsupported:
         return None
+    try:
+        native = compile_source(found.text)
     except cache.Unusable as error:
         cache.warn(str(error))
         return None
-
-
-def run(
-    loop: NativeLoop, inputs: Sequence[Tensor], types: Sequence[TensorType], length: int = 0, reverse: bool = False
-) -> list[Tensor]:
-    """Run a native loop and return its results, which are of these types."""
-    outputs = [torch.empty(t.shape, dtype=t.dtype) for t in types]
-    loop([_in_memory(t) for t in inputs], outputs, length, reverse)
-    return outputs
-
-
-def _in_memory(tensor: Tensor) -> Tensor:
-    if tensor._is_zerotensor():  # torch's stand-in for a derivative that is zero has no memory
-        return torch.zeros(tensor.shape, dtype=tensor.dtype)
-    return tensor.contiguous()
+    return None if native is None else Loop(native, found)

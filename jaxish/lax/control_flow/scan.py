@@ -45,7 +45,7 @@ class Scan(Structured):
         counts = (self.consts, self.carries)
         native = native_loop.ready(self.body, counts, lambda: native_loop.scan_source(self.body, *counts))
         if native is not None:
-            return native_loop.run(native, inputs, self.out_types(*inputs), self.length, self.reverse)
+            return native(inputs, self.out_types(*inputs), self.length, self.reverse)
         return self._run_steps(*inputs)
 
     def _run_steps(self, *inputs: Tensor) -> list[Tensor]:

@@ -48,7 +48,7 @@ class While(Structured):
         source = lambda: native_loop.while_source(self.cond, self.body, *counts)  # noqa: E731
         native = native_loop.ready(self.body, (*counts, graph_identity(self.cond)), source)
         if native is not None:
-            return native_loop.run(native, inputs, self.body.out_types)
+            return native(inputs, self.body.out_types)
         cond_consts, body_consts, carry = self._parts(inputs)
         test, step = executable.of(self.cond), executable.of(self.body)
         while test.run(*cond_consts, *carry)[0]:

@@ -1,0 +1,117 @@
+"""The C++ that every native loop starts with: what operators are made of where C++ has none that is right.
+
+Each function here is defined for all values. Integers wrap around by unsigned arithmetic, shifts are checked against
+the width, conversions to integers saturate (NaN becomes zero), division by zero gives what XLA gives.
+"""
+
+PRELUDE = r"""#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#ifdef VECTOR_MATH
+#define SIMD(name) extern "C" { __attribute__((simd("notinbranch"))) float name##f(float); \
+                                __attribute__((simd("notinbranch"))) double name(double); }
+SIMD(sin) SIMD(cos) SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
+SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
+#endif
+#define OVERLOAD(name) static inline float name##_(float x) { return name##f(x); } \
+                       static inline double name##_(double x) { return name(x); }
+OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(tanh) OVERLOAD(asin) OVERLOAD(acos)
+OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
+#define NaN std::numeric_limits<double>::quiet_NaN()
+#define Inf std::numeric_limits<double>::infinity()
+// Distances that the compiler does not know: it turns a pair of known shifts into a rotation, for which it has no
+// vectors (GCC 12), and a threefry takes four times as long.
+extern "C" int32_t shifts[64];
+int32_t shifts[64] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                      22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
+                      43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+#define FUNCTION template <class T> static inline T
+// Narrow types would be promoted to int, which overflows.
+template <class T> using Wrapping = std::conditional_t<(sizeof(T) < 8), uint32_t, uint64_t>;
+template <class T> constexpr int width = 8 * sizeof(T);
+FUNCTION add(T a, T b) { return T(Wrapping<T>(a) + Wrapping<T>(b)); }
+FUNCTION subtract(T a, T b) { return T(Wrapping<T>(a) - Wrapping<T>(b)); }
+FUNCTION multiply(T a, T b) { return T(Wrapping<T>(a) * Wrapping<T>(b)); }
+FUNCTION negate(T a) { return T(-Wrapping<T>(a)); }
+FUNCTION absolute(T a) { return a < 0 ? negate(a) : a; }
+FUNCTION sign(T a) { return T((a > 0) - (a < 0)); }
+FUNCTION maximum(T a, T b) { return a != a || a > b ? a : b; }
+FUNCTION minimum(T a, T b) { return a != a || a < b ? a : b; }
+FUNCTION tanh_backward(T cotangent, T y) { return cotangent * (1 - y * y); }
+FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * ((1 - y) * y); }
+template <class T> static inline bool is_nan(T a) { return a != a; }
+FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
+static inline bool out_of_range(int64_t distance, int width) { return distance < 0 || distance >= width; }
+FUNCTION shift_left(T a, T b) { return out_of_range(b, width<T>) ? T(0) : T(Wrapping<T>(a) << b); }
+FUNCTION shift_right(T a, T b) { return out_of_range(b, width<T>) ? (a < 0 ? T(-1) : T(0)) : T(a >> b); }
+FUNCTION quotient(T a, T b) {
+  if (b == 0) return T(-1);
+  if (std::is_signed_v<T> && b == T(-1)) return negate(a);
+  return T(a / b);
+}
+FUNCTION remainder_of(T a, T b) {
+  if (b == 0) return a;
+  if (std::is_signed_v<T> && b == T(-1)) return T(0);
+  return T(a % b);
+}
+FUNCTION modulus(T a, T b) {
+  T rest = remainder_of(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? add(rest, b) : rest;
+}
+FUNCTION floor_quotient(T a, T b) {
+  T down = quotient(a, b), rest = remainder_of(a, b);
+  return b != 0 && rest != 0 && (rest < 0) != (b < 0) ? subtract(down, T(1)) : down;
+}
+FUNCTION float_modulus(T a, T b) {
+  T rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+FUNCTION float_floor_quotient(T a, T b) {
+  if (b == 0) return a / b;
+  T rest = std::fmod(a, b), found = (a - rest) / b;
+  if (rest != 0 && (rest < 0) != (b < 0)) found -= 1;
+  if (found == 0) return std::copysign(T(0), a / b);
+  T down = std::floor(found);
+  return found - down > T(0.5) ? down + 1 : down;
+}
+FUNCTION power(T a, T b) {
+  if (b < 0) return a == 1 ? T(1) : a == T(-1) ? (b % 2 ? T(-1) : T(1)) : T(0);
+  T result = 1;
+  for (; b; b = T(b / 2), a = multiply(a, a)) if (b % 2) result = multiply(result, a);
+  return result;
+}
+template <class T, class S> static inline T convert(S x) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return x != 0;
+  } else if constexpr (std::is_floating_point_v<S> && std::is_integral_v<T>) {
+    constexpr S low = S(std::numeric_limits<T>::min()), end = 2 * S(std::numeric_limits<T>::max() / 2 + 1);
+    return x >= end ? std::numeric_limits<T>::max() : x >= low ? T(x) : x < low ? std::numeric_limits<T>::min() : T(0);
+  } else {
+    return T(x);
+  }
+}
+template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
+template <class T, int n, int m> static void solve(T* a, T* b) {  // Gaussian elimination with row pivoting, in place
+  for (int k = 0; k < n; ++k) {
+    int p = k;
+    for (int i = k + 1; i < n; ++i) if (std::abs(a[i*n+k]) > std::abs(a[p*n+k])) p = i;
+    if (p != k) {
+      for (int j = 0; j < n; ++j) { T t = a[k*n+j]; a[k*n+j] = a[p*n+j]; a[p*n+j] = t; }
+      for (int j = 0; j < m; ++j) { T t = b[k*m+j]; b[k*m+j] = b[p*m+j]; b[p*m+j] = t; }
+    }
+    for (int i = k + 1; i < n; ++i) {
+      T f = a[i*n+k] / a[k*n+k];
+      for (int j = k; j < n; ++j) a[i*n+j] -= f * a[k*n+j];
+      for (int j = 0; j < m; ++j) b[i*m+j] -= f * b[k*m+j];
+    }
+  }
+  for (int k = n - 1; k >= 0; --k)
+    for (int j = 0; j < m; ++j) {
+      T t = b[k*m+j];
+      for (int i = k + 1; i < n; ++i) t -= a[k*n+i] * b[i*m+j];
+      b[k*m+j] = t / a[k*n+k];
+    }
+}
+"""
