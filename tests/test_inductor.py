@@ -79,3 +79,19 @@ def test_compiling_in_several_threads_at_once():
     for number in range(2, 6):
         x = np.arange(number, dtype=np.float32)
         np.testing.assert_allclose(found[number], np.sin(x * number) + x[0], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 3), (40, 7, 20)])
+def test_sums_scattered_by_several_threads_stay_in_bounds(shape):
+    rows, width, columns = shape
+    places = RANDOM.randint(0, 5, (rows, 1))
+    values = RANDOM.randn(rows, columns, width).astype(np.float32)
+
+    def program(j):
+        def f(v):
+            into = j.numpy.zeros((rows, 5, width)).at[j.numpy.arange(rows)[:, None], places].add(v.sum(1)[:, None])
+            return into.swapaxes(1, 2) + 1, v.sum(1)
+
+        return j.jit(f)(values)
+
+    agree(program, rtol=1e-4)

@@ -1,9 +1,10 @@
-"""What compiled code depends on beside its source: the compiler, the processor, and the versions of what it calls."""
+"""What compiled code depends on beside its source: the compilers, the processor, and the versions of what it calls."""
 
 import functools
 import hashlib
 import itertools
 import os
+import pathlib
 import platform
 import shutil
 import subprocess
@@ -24,9 +25,17 @@ def compiler() -> str | None:
 @functools.cache
 def build() -> str:
     """Return a name for all of these: what was compiled under one name must not be loaded under another."""
-    kinds = (_compiler_version(), _processor(), platform.machine(), *platform.libc_ver())
+    kinds = (_compiler_version(), _processor(), platform.machine(), *platform.libc_ver(), _own_code())
     digest = hashlib.sha256("\n".join(kinds).encode()).hexdigest()[:12]
     return f"jaxish-{__version__}-torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest}"
+
+
+def _own_code() -> str:
+    # Between two releases, too, a mended compiler must not be given what the one before it made.
+    digest = hashlib.sha256()
+    for path in sorted(pathlib.Path(__file__).parent.parent.glob("_backends/*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _compiler_version() -> str:
