@@ -202,8 +202,13 @@ class _Apply(torch.autograd.Function):
 
 
 def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the results, those that are inputs as views: torch would take them for inputs changed in place."""
-    return tuple(r.view_as(r) if any(r is i for i in inputs) else r for r in results)
+    """Return the results as torch wants those of a function that is differentiated.
+
+    A result that is an input itself would be taken for one changed in place; the tangent of an expanded one is written
+    into memory laid out like it, where several elements are one.
+    """
+    apart = [r.view_as(r) if any(r is i for i in inputs) else r for r in results]
+    return tuple(r.contiguous() if 0 in r.stride() and r.numel() > 1 else r for r in apart)
 
 
 def _unwrap_dead(tensor: Tensor) -> Tensor:
