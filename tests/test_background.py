@@ -12,14 +12,14 @@ import pytest
 
 import jaxish
 import jaxish.numpy as jnp
-from jaxish._backends import background, executable
+from jaxish._backends import background
 from jaxish._core import cache, config
 
 # `switched(f)` calls f until it runs compiled; `worker()` is the process that compiles.
 HEAD = """
 import multiprocessing, os, sys, time
 import jaxish, jaxish.numpy as jnp, numpy as np
-from jaxish._backends import background, executable
+from jaxish._backends import background
 
 x = np.linspace(0, 1, 100, dtype=np.float32)
 
@@ -100,6 +100,13 @@ time.sleep(100)
 @pytest.mark.parametrize("moment", ["worker()", "time.sleep(0.5)", "switched(f)"])
 def test_a_program_may_end_at_any_moment(moment):
     assert run(f"f = function(); f.check(); f.check(); {moment}; print('done')") == "done\n"
+
+
+def test_what_the_cache_has_needs_no_process(tmp_path):
+    for expected in ("True", "False"):
+        out = run("np.random.seed(0); switched(function()); print(background.compiler()._worker is not None)",
+                  JAXISH_CACHE_DIR=str(tmp_path))  # fmt: skip
+        assert out == f"{expected}\n"
 
 
 def test_one_that_dies_is_replaced():

@@ -71,7 +71,7 @@ class Compiler:
 
     def _compile(self, executable: "Executable") -> None:
         request = executable.request()
-        if not request.is_worthwhile() or self._worker_compiles(request):
+        if not request.is_worthwhile() or request.is_kept() or self._worker_compiles(request):
             executable.compile()
 
     def _worker_compiles(self, request: Any) -> bool:
@@ -195,7 +195,8 @@ def _after_fork() -> None:
     _compiler = _compiler.successor()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 # ------------------------------------------------------------------------------------------------------- the worker
 

@@ -122,6 +122,11 @@ class Request:
         structured.declare(self.structured_types)
         return registry.lookup(self.backend)(self.module, _examples(self.in_types))
 
+    def is_kept(self) -> bool:
+        """Tell whether the cache on disk has the compiled graph, so that compiling means loading it."""
+        structured.declare(self.structured_types)
+        return registry.is_kept(self.backend, self.module, _examples(self.in_types))
+
     def is_worthwhile(self) -> bool:
         """Tell whether a compiler has something to fuse: what a primitive is made of, it compiles by itself."""
         called = [n.target for n in self.module.graph.nodes if n.op == "call_function" and n.target not in _VIEWS]

@@ -10,6 +10,7 @@ CppTile2DKernel.
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -24,16 +25,41 @@ from . import inductor_files, masks
 
 def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     """Compile a graph for inputs like `examples`; see registry.py for the contract. Raises `cache.Unusable`."""
-    module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(_with_own_memory(module))))
-    examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
-    # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
-    options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
-    if _is_long_formula(module):
-        options["realize_opcount_threshold"] = 8
-    key = cache.key_of(module.code, [(e.shape, e.dtype, e.device) for e in examples], options)
-    on_cpu = all(e.device.type == "cpu" for e in examples)
-    run = inductor_files.kept(key, lambda: _compiled_anyhow(module, examples, options), lasting=not on_cpu)
-    return byte_masks.around(run) if byte_masks else run
+    task = _Task.of(module, examples)
+    on_cpu = all(e.device.type == "cpu" for e in task.examples)
+    compile = lambda: _compiled_anyhow(task.module, task.examples, task.options)
+    run = inductor_files.kept(task.key, compile, lasting=not on_cpu)
+    return task.masks.around(run) if task.masks else run
+
+
+def is_kept(module: GraphModule, examples: list[Tensor]) -> bool:
+    """Tell whether the cache on disk has the code of a graph. Raises `cache.Unusable`."""
+    return cache.has(_Task.of(module, examples).key)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A graph as Inductor is given it."""
+
+    module: GraphModule
+    examples: list[Tensor]
+    masks: masks.ByteMasks
+    options: dict[str, Any]
+
+    @staticmethod
+    def of(module: GraphModule, examples: list[Tensor]) -> "_Task":
+        module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(_with_own_memory(module))))
+        examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
+        # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
+        options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
+        if _is_long_formula(module):
+            options["realize_opcount_threshold"] = 8
+        return _Task(module, examples, byte_masks, options)
+
+    @property
+    def key(self) -> str:
+        """The name of its code in the cache."""
+        return cache.key_of(self.module.code, [(e.shape, e.dtype, e.device) for e in self.examples], self.options)
 
 
 def _compiled_anyhow(module: GraphModule, examples: list[Tensor], options: dict[str, Any]) -> Any:

@@ -47,6 +47,13 @@ def lookup(name: str) -> Backend:
     return compile_contiguous
 
 
+def is_kept(name: str, module: GraphModule, examples: list[Tensor]) -> bool:
+    """Tell whether the backend of this name has the code of a graph on disk, as far as it lets know."""
+    from . import inductor
+
+    return name == "inductor" and inductor.is_kept(module, examples)
+
+
 def names() -> list[str]:
     """Return the names of all backends."""
     cache.import_dynamo()

@@ -214,6 +214,11 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:40]
 
 
+def has(key: str) -> bool:
+    """Tell whether there is such an entry, sound or not. Raises `Unusable`."""
+    return (folder() / "entries" / key).exists()
+
+
 def read(key: str, target: pathlib.Path) -> bool:
     """Put the files of an entry into the folder `target`; tell whether there was a sound one. Raises `Unusable`."""
     path = folder() / "entries" / key

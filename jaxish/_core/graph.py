@@ -18,6 +18,7 @@ Private torch API used here (tried on 2.13): FakeTensorMode, `_disable_current_m
 """
 
 import operator
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,15 @@ with warnings.catch_warnings():
 # How many traces are active in all threads together. Hot paths read it before anything slower.
 tracing = 0
 _count_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global tracing, _count_lock
+    tracing, _count_lock = len(_traces.stack), threading.Lock()  # other threads and their traces are not inherited
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Traces(threading.local):
