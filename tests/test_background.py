@@ -19,7 +19,7 @@ from jaxish._core import cache, config
 HEAD = """
 import multiprocessing, os, sys, time
 import jaxish, jaxish.numpy as jnp, numpy as np
-from jaxish._backends import background
+from jaxish._backends import background, executable
 
 x = np.linspace(0, 1, 100, dtype=np.float32)
 
