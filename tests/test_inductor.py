@@ -64,6 +64,35 @@ def test_the_curvature_of_a_classifier():
     agree(lambda j: j.jit(j.hessian(loss(j)))(j.numpy.asarray(TRANSITIONS)), rtol=1e-4)
 
 
+NUMBERS = np.array([1e-8, -1e-4, -0.0, 0.3, -0.9, 1.0, 1.5, 5.0, 1e20, -1e20, np.inf, -np.inf, np.nan], np.float32)
+MATRIX = np.array([[100, 2], [3, 100]])
+
+ELEMENTWISE = {
+    "expm1": lambda j, x: j.numpy.expm1(x),
+    "erf": lambda j, x: j.lax.erf(x),
+    "gelu": lambda j, x: j.nn.gelu(x, approximate=False),
+    "arctanh": lambda j, x: j.numpy.arctanh(x),
+    "arccosh": lambda j, x: j.numpy.arccosh(x),
+    "absolute": lambda j, x: 1 / j.numpy.abs(x),
+    "quotients rounded down": lambda j, x: [x // d for d in (0.25, 3.0, -2.0, np.float32(np.inf))],
+    "remainders": lambda j, x: [(x % d, 1 / (x % d)) for d in (0.25, -2.0)],
+    "triangle of unsigned numbers": lambda j, x: j.numpy.tril(j.numpy.ones((3, 3), "uint32")),
+}
+
+
+@pytest.mark.parametrize("function", ELEMENTWISE.values(), ids=ELEMENTWISE.keys())
+def test_operators_in_vectors(function):
+    agree(lambda j: j.jit(lambda x: function(j, x))(np.resize(NUMBERS, 40)), rtol=3e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_products_of_integers_wrap_around(dtype):
+    def products(j):
+        return lambda a: (a @ a, a[0] @ a[0], a @ a[0], j.vmap(lambda x: a @ x)(a), j.vmap(lambda x: x @ x)(a))
+
+    agree(lambda j: j.jit(products(j))((MATRIX * (1 if dtype != "int32" else 2**14)).astype(dtype)))
+
+
 def test_compiling_in_several_threads_at_once():
     found = {}
 

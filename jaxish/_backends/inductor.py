@@ -20,15 +20,14 @@ from torch.fx import GraphModule
 
 from .._core import cache
 from .._core.graph import type_of
-from . import inductor_files, masks
+from . import decompositions, inductor_files, masks
 
 
 def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     """Compile a graph for inputs like `examples`; see registry.py for the contract. Raises `cache.Unusable`."""
     task = _Task.of(module, examples)
     on_cpu = all(e.device.type == "cpu" for e in task.examples)
-    compile = lambda: _compiled_anyhow(task.module, task.examples, task.options)
-    run = inductor_files.kept(task.key, compile, lasting=not on_cpu)
+    run = inductor_files.kept(task.key, task.compiled, lasting=not on_cpu)
     return task.masks.around(run) if task.masks else run
 
 
@@ -61,15 +60,15 @@ class _Task:
         """The name of its code in the cache."""
         return cache.key_of(self.module.code, [(e.shape, e.dtype, e.device) for e in self.examples], self.options)
 
+    def compiled(self) -> Any:
+        """Have Inductor compile it."""
+        from torch._inductor.exc import InductorError
 
-def _compiled_anyhow(module: GraphModule, examples: list[Tensor], options: dict[str, Any]) -> Any:
-    from torch._inductor.exc import InductorError
-
-    try:
-        return _compiled(module, examples, options)
-    except InductorError:
-        # Where an index is both read and written by, its C++ for vectors may use a name before it is declared (2.13).
-        return _compiled(module, examples, {**options, "cpp.simdlen": 1})
+        try:
+            return _compiled(self.module, self.examples, self.options)
+        except InductorError:
+            # Where an index is both read and written by, its C++ for vectors may use a name before it is declared (2.13).
+            return _compiled(self.module, self.examples, {**self.options, "cpp.simdlen": 1})
 
 
 def _compiled(module: GraphModule, examples: list[Tensor], options: dict[str, Any]) -> Any:
@@ -96,7 +95,7 @@ def _compiled(module: GraphModule, examples: list[Tensor], options: dict[str, An
         _tiles_indexed_once(),
     ):
         fakes = [_fake_like(e, mode) for e in examples]
-        compile_fx(module, fakes, inner_compile=keep)
+        compile_fx(module, fakes, inner_compile=keep, decompositions=decompositions.table())
     return _caller(kept[-1], _result_count(module))
 
 

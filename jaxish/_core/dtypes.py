@@ -225,7 +225,7 @@ def is_inexact(dtype: Any) -> bool:
 
 def to_inexact(dtype: np.dtype) -> np.dtype:
     """Return the floating dtype in which a function like `sin` computes on values of `dtype`."""
-    return dtype if is_inexact(dtype) else canonicalize_dtype(np.float64)
+    return dtype if is_inexact(dtype) else canonicalize_dtype(np.float64 if dtype.itemsize == 8 else np.float32)
 
 
 def to_floating(dtype: np.dtype) -> np.dtype:

@@ -7,6 +7,7 @@ of any thread and left with the last one, so that threads neither wait for each 
 Private torch API (tried on 2.13): `_jvp_increment_nesting` and `JVP_NESTING`, torch's own count of calls.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,9 +21,18 @@ from torch.overrides import TorchFunctionMode
 
 from . import functorch
 
-_lock = threading.Lock()
+_lock = threading.Lock()  # held for no longer than it takes to count
 _calls = 0  # under way in all threads
 _entered = False  # whether the dual level is ours, and not one that the user's own torch code has entered
+
+
+def _after_fork() -> None:
+    global _lock, _calls
+    _lock, _calls = threading.Lock(), _depth.calls  # other threads and their calls are not inherited
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def jvp(

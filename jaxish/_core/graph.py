@@ -302,7 +302,11 @@ class Trace(TorchDispatchMode):
             args = (self._number(args[0]), *args[1:])
         if func in _SCALINGS and args[0]._is_zerotensor():
             # Symbolic zeros stay symbolic: torch's kernels make float64 of one times a number, fakes make it a plain zero.
-            func, args, kwargs = _SYMBOLIC_ZERO, (list(args[0].shape),), {"dtype": args[0].dtype, "device": args[0].device}
+            func, args, kwargs = (
+                _SYMBOLIC_ZERO,
+                (list(args[0].shape),),
+                {"dtype": args[0].dtype, "device": args[0].device},
+            )
         out = func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
             # It takes the strides of its second argument, in a replay those of a broadcast: forward mode then writes to it.

@@ -19,11 +19,12 @@ def is_plain_evaluation() -> bool:
     return not graph.tracing and functorch.peek_interpreter_stack() is None
 
 
+_ABSOLUTE = Elementwise("abs", torch.abs, (lambda x: torch.where(x >= 0, 1.0, -1.0).to(x.dtype),))
+
+
 def absolute(x: Tensor) -> Tensor:
     """Return |x|; the derivative at zero is 1."""
-    if not x.dtype.is_floating_point or is_plain_evaluation():
-        return unsigned.abs(x)
-    return selection.where(x >= 0, x, -x) + 0.0  # no negative zero
+    return unsigned.abs(x) if not x.dtype.is_floating_point or is_plain_evaluation() else _ABSOLUTE(x)
 
 
 def sign(x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import math
 import torch
 from torch import Tensor
 
+from .._backends.decompositions import ERF_DENOMINATOR, ERF_IS_ONE, ERF_NUMERATOR
 from .elementwise_primitive import Elementwise
 
 
@@ -145,18 +146,14 @@ def _exp(x: Tensor) -> Tensor:
     return found * scale
 
 
-_ERF_NUMERATOR = (0.00022905065, 0.003408291, 0.050955694, 0.18520832, 1.1283791)
-_ERF_DENOMINATOR = (-1.1791603e-07, 2.3547966e-05, 0.0010179626, 0.01407047, 0.11098505, 0.49746925, 1.0)
-
-
 def _erf(x: Tensor) -> Tensor:
     if x.dtype is torch.float64:
         return torch.erf(x)
     if x.dtype is not torch.float32:
         return _erf(x.float()).to(x.dtype)
     square = x * x
-    ratio = (x * polynomial(square, _ERF_NUMERATOR)) / polynomial(square, _ERF_DENOMINATOR)
-    return torch.where(x.abs() >= 3.832507, torch.sign(x), ratio)
+    ratio = (x * polynomial(square, ERF_NUMERATOR)) / polynomial(square, ERF_DENOMINATOR)
+    return torch.where(x.abs() >= ERF_IS_ONE, torch.sign(x), ratio)
 
 
 _log_rule = Elementwise("log", _log, (torch.reciprocal,), is_long=True)

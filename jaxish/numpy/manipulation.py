@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, errors, unsigned
+from .._core import dtypes, errors, selection, unsigned
 from .._core.array import Array, check_arraylike, is_abstract
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
@@ -466,7 +466,7 @@ def trace(
         row = torch.arange(t.shape[-2], device=t.device).unsqueeze(1)
         on = torch.arange(t.shape[-1], device=t.device) == row + tensor("trace", offset)
         zero = torch.zeros((), dtype=t.dtype, device=t.device)
-        return sum(Array(torch.where(on, t, zero)), (-2, -1), dtype)
+        return sum(Array(selection.where(on, t, zero)), (-2, -1), dtype)
     return sum(diagonal(a, offset, axis1, axis2), -1, dtype)  # pyright: ignore
 
 
@@ -479,7 +479,7 @@ def _triangle(function: str, m: ArrayLike, k: int, keep: Any) -> Array:
         offset = tensor(function, k)
         column = torch.arange(t.shape[-1], device=t.device)
         inside = column <= row + offset if keep is torch.tril else column >= row + offset
-        return Array(torch.where(inside, t, torch.zeros((), dtype=t.dtype, device=t.device)), _weak(m))
+        return Array(selection.where(inside, t, torch.zeros((), dtype=t.dtype, device=t.device)), _weak(m))
     return Array(keep(t, int(k)), _weak(m))
 
 

@@ -1,0 +1,117 @@
+"""What Inductor is told of operators that it would compute in another way than torch does.
+
+In vectors it takes expm1 for exp - 1, remainders for a - floor(a / b) * b, and an error function with an absolute
+error; products of integers come back as int64 (torch 2.13). Each is spelled out here in operators that it has right.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_aten = torch.ops.aten
+
+
+def table() -> dict[Any, Callable[..., Any]]:
+    """Return Inductor's decompositions, and ours in place of them."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    found = dict(select_decomp_table())
+    for product in (_aten.mm.default, _aten.addmm.default):
+        found[product] = _or_else(found[product], lambda *args, **options: NotImplemented)
+    found[_aten.bmm.default] = _or_else(found[_aten.bmm.default], _integer_bmm)
+    for product in (_aten.mv.default, _aten.dot.default):
+        found[product] = _or_else(found[product], lambda a, b: (a * b).sum(-1, dtype=a.dtype))
+    found |= {operator: _wide(function) for operator, function in _ACCURATE.items()}
+    return found | _DIVISIONS
+
+
+def _or_else(decomposition: Callable[..., Any], of_integers: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decomposition of floating and complex arrays, and another one of integers."""
+
+    def decomposed(first: Tensor, *args: Any, **options: Any) -> Any:
+        chosen = decomposition if first.dtype.is_floating_point or first.dtype.is_complex else of_integers
+        return chosen(first, *args, **options)
+
+    return decomposed
+
+
+def _integer_bmm(a: Tensor, b: Tensor) -> Any:
+    if a.shape[1] > 1 and b.shape[2] > 1:
+        return NotImplemented
+    return (a.unsqueeze(3) * b.unsqueeze(1)).sum(2, dtype=a.dtype)
+
+
+def _wide(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Any]:
+    """Return a decomposition that computes in float32 at least, and leaves integers and complex numbers as they are."""
+
+    def decomposed(x: Tensor) -> Any:
+        if not x.dtype.is_floating_point:
+            return NotImplemented
+        return function(x.float()).to(x.dtype) if x.dtype.itemsize < 4 else function(x)
+
+    return decomposed
+
+
+def _expm1(x: Tensor) -> Tensor:
+    terms = 9 if x.dtype is torch.float32 else 16
+    series = torch.full_like(x, 1 / math.factorial(terms))
+    for n in range(terms - 1, 0, -1):
+        series = series * x + 1 / math.factorial(n)
+    return torch.where(x.abs() < 0.5, x * series, torch.exp(x) - 1)
+
+
+def _atanh(x: Tensor) -> Tensor:
+    size = x.abs()
+    return torch.copysign(0.5 * torch.log1p(2 * size / (1 - size)), x)
+
+
+def _acosh(x: Tensor) -> Tensor:
+    above = x - 1
+    large = torch.log(x) + math.log(2)
+    return torch.where(x > 1e8, large, torch.log1p(above + torch.sqrt(above) * torch.sqrt(2 + above)))
+
+
+# erf(x) as XLA has it for float32: x times a quotient of polynomials in x * x, the highest power first.
+ERF_NUMERATOR = (0.00022905065, 0.003408291, 0.050955694, 0.18520832, 1.1283791)
+ERF_DENOMINATOR = (-1.1791603e-07, 2.3547966e-05, 0.0010179626, 0.01407047, 0.11098505, 0.49746925, 1.0)
+ERF_IS_ONE = 3.832507  # from here on
+
+
+def _erf(x: Tensor) -> Any:
+    if x.dtype is torch.float64:
+        return NotImplemented
+    square = x * x
+    top, bottom = (functools.reduce(lambda sum, c: sum * square + c, p) for p in (ERF_NUMERATOR, ERF_DENOMINATOR))
+    return torch.where(x.abs() >= ERF_IS_ONE, torch.sign(x), x * top / bottom)
+
+
+_ACCURATE = {
+    _aten.expm1.default: _expm1, _aten.atanh.default: _atanh, _aten.acosh.default: _acosh, _aten.erf.default: _erf,
+}  # fmt: skip
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    dtype = torch.result_type(a, b)
+    if not dtype.is_floating_point:
+        return NotImplemented
+    rest = torch.fmod(a, b)
+    return torch.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+def _divided(a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
+    if rounding_mode != "floor" or not torch.result_type(a, b).is_floating_point:
+        return NotImplemented
+    rest = torch.fmod(a, b)
+    found = (a - rest) / b
+    found = torch.round(torch.where((rest != 0) & ((rest < 0) != (b < 0)), found - 1, found))
+    return torch.where(torch.as_tensor(b == 0), a / b, found)
+
+
+_DIVISIONS = {
+    _aten.remainder.Tensor: _remainder, _aten.remainder.Scalar: _remainder,
+    _aten.div.Tensor_mode: _divided, _aten.div.Scalar_mode: _divided,
+}  # fmt: skip
