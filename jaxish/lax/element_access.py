@@ -294,7 +294,7 @@ def _extremum(reduce: str) -> Any:
 def _multiply(drop: bool, unique: bool) -> Any:
     def put(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
         padded = _spare_row(flat) if drop else flat
-        if unique:
+        if unique or places.numel() == 1:  # torch's derivative of a product looks at values
             out = padded.index_put((places,), padded[places] * updates)
         else:
             # Multiplying once by the product of the updates keeps the derivative with respect to the operand simple.
