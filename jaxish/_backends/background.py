@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import cache, config
+from . import registry
 
 if TYPE_CHECKING:
     from .executable import Executable
@@ -70,8 +71,10 @@ class Compiler:
             self._unfinished.discard(executable)
 
     def _compile(self, executable: "Executable") -> None:
-        request = executable.request()
-        if not request.is_worthwhile() or request.is_kept() or self._worker_compiles(request):
+        with registry.one_at_a_time:
+            request = executable.request()
+            is_here = not request.is_worthwhile() or request.is_kept()
+        if is_here or self._worker_compiles(request):
             executable.compile()
 
     def _worker_compiles(self, request: Any) -> bool:

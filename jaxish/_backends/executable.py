@@ -53,14 +53,17 @@ class Executable:
         if not can_compile() or graph.has_effects(self.body):
             self._use(self.direct)
             return
-        request = self.request()
-        try:
-            self._use(request.compile() if request.is_worthwhile() else _unfused(self.body))
-        except cache.Unusable as error:
-            cache.warn(str(error))
-            self._use(self.direct)
-        else:
-            self._compiled = request
+        with registry.one_at_a_time:
+            if self._compiled is not None:  # another thread was here
+                return
+            request = self.request()
+            try:
+                self._use(request.compile() if request.is_worthwhile() else _unfused(self.body))
+            except cache.Unusable as error:
+                cache.warn(str(error))
+                self._use(self.direct)
+            else:
+                self._compiled = request
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""

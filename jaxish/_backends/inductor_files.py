@@ -30,7 +30,7 @@ def kept(key: str, compile: Callable[[], T], lasting: bool) -> T:
 
     Code that may read its files later is `lasting`. Raises `cache.Unusable` where the disk is why it fails.
     """
-    with _one_at_a_time(), cache.scratch(lasting) as folder:
+    with _lock(), cache.scratch(lasting) as folder:
         found = cache.read(key, folder)
         before = cache.files_in(folder)
         try:
@@ -49,17 +49,12 @@ def kept(key: str, compile: Callable[[], T], lasting: bool) -> T:
 
 
 @functools.cache
-def _one_at_a_time() -> Any:
+def _lock() -> Any:
     """Return torch.compile's own lock: the environment, and what Inductor has in memory, are the whole process's."""
     from torch._dynamo.convert_frame import compile_lock
     from torch._inductor.async_compile import AsyncCompile
 
-    # A fork inherits the lock, and none of the threads.
-    os.register_at_fork(
-        before=compile_lock.acquire,
-        after_in_parent=compile_lock.release,
-        after_in_child=lambda: (compile_lock.release(), AsyncCompile.pool.cache_clear()),
-    )
+    os.register_at_fork(after_in_child=AsyncCompile.pool.cache_clear)  # its threads are not inherited
     return compile_lock
 
 

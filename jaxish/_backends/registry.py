@@ -6,6 +6,8 @@ number of tensors and returns a sequence of results. It may assume that inputs k
 the examples and are contiguous as they are. It may not write into its inputs.
 """
 
+import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +20,13 @@ Compiled = Callable[..., Sequence[Tensor]]
 Backend = Callable[[GraphModule, list[Tensor]], Compiled]
 
 _BACKENDS: dict[str, Backend] = {}
+
+# What compilers keep in memory is the whole process's. A fork waits: it would inherit modules of theirs half imported.
+one_at_a_time = threading.RLock()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=one_at_a_time.acquire, after_in_parent=one_at_a_time.release, after_in_child=one_at_a_time.release
+    )
 
 
 def register(name: str, backend: Backend) -> None:
