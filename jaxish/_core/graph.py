@@ -14,9 +14,10 @@ A dispatch mode of our own records, in place of torch's make_fx: make_fx imports
 and spends its time on symbolic shapes, which this library does not have.
 
 Private torch API used here (tried on 2.13): FakeTensorMode, `_disable_current_modes`,
-`temporarily_clear_interpreter_stack`.
+`_register_custom_builtin`, `temporarily_clear_interpreter_stack`.
 """
 
+import cmath
 import operator
 import os
 import threading
@@ -35,6 +36,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
+from torch.fx.graph import _register_custom_builtin
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -47,6 +49,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden, which is the point
     for _name in ("view", "_reshape_alias"):
         _symbolic_zeros.impl(_name, torch.library.fallthrough_kernel, "ZeroTensor")
+
+# The code of a graph writes complex numbers as Python does: (nan+nanj).
+for _name in ("nanj", "infj"):
+    _register_custom_builtin(_name, f"from cmath import {_name}", getattr(cmath, _name))
 
 # How many traces are active in all threads together. Hot paths read it before anything slower.
 tracing = 0

@@ -183,7 +183,7 @@ def _known_inside(indices: Sequence[Tensor], sizes: Sequence[int]) -> bool:
         if index.numel() == 1:
             if not 0 <= int(index) < size:
                 return False
-        else:
+        elif index.numel():
             least, greatest = torch.aminmax(_index_dtype(index))
             if int(least) < 0 or int(greatest) >= size:
                 return False

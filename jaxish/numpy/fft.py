@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._core import dtypes
 from .._core.array import Array, check_arraylike
-from .._core.dimensions import canonical_axes, static_int
+from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.promotion import convert, promote_inexact, tensor
 from .arguments import ArrayLike, Axis, DTypeLike, dtype_or, float_dtype, torch_device
 
@@ -46,7 +46,18 @@ def _one(
     (place,) = canonical_axes(axis, t.dim())
     if n is not None and operator.index(n) < 1:
         raise ValueError(f"Shape should be non-negative, got {[n]}.")
-    return Array(transform(t, n, place, kind))
+    return Array(_transformed(transform, t, n, place, kind))
+
+
+def _transformed(transform: Callable[..., Tensor], t: Tensor, sizes: Any, axes: Any, norm: str) -> Tensor:
+    if t.numel():
+        return transform(t, sizes, axes, norm)
+    # MKL refuses a batch of none: what the transform of a batch of one would be, without its elements.
+    with torch.device("meta"):
+        like = transform(torch.empty([n or 1 for n in t.shape], dtype=t.dtype), sizes, axes, norm)
+    changed = {d % t.dim() for d in ([axes] if isinstance(axes, int) else axes)}
+    shape = [n if d in changed else t.shape[d] for d, n in enumerate(like.shape)]
+    return t.new_zeros(shape, dtype=like.dtype)
 
 
 def _many(
@@ -68,12 +79,14 @@ def _many(
     if axes is None:
         places = tuple(range(t.dim())) if s is None else tuple(range(t.dim() - len(tuple(s)), t.dim()))
     else:
-        places = canonical_axes(tuple(axes), t.dim())
+        places = tuple(canonical_axis(d, t.dim()) for d in axes)
+        if len(set(places)) < len(places):
+            raise ValueError(f"jax.numpy.fft.{function} does not support repeated axes. Got axes {list(axes)}.")
     if s is not None and any(static_int(n, "s") < 1 for n in s):
         raise ValueError(f"Shape should be non-negative, got {list(s)}.")
     if not places:
         return Array(t.to(dtypes.TO_TORCH[dtypes.to_complex(dtypes.TO_NUMPY[t.dtype])]))
-    return Array(transform(t, None if s is None else tuple(s), places, kind))
+    return Array(_transformed(transform, t, None if s is None else tuple(s), places, kind))
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:

@@ -290,7 +290,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         if not index.dim():
             new = new.movedim(0, axis)
         index = index.reshape(1).expand(new.shape[axis])
-    count = max(index.shape[0], new.shape[axis])
+    count = new.shape[axis] if index.shape[0] == 1 else index.shape[0]
     index = torch.where(index < 0, index + size, index).clamp(0, size).expand(count)
     new = new.expand([count if d == axis else n for d, n in enumerate(t.shape)])
     # Element k of the sorted insertions moves k places on; the given elements keep their order around them.
