@@ -59,3 +59,17 @@ def test_attention_of_other_shapes_dtypes_and_transforms():
     )
     agree(lambda j: j.grad(lambda q: (j.nn.dot_product_attention(q, K, V, is_causal=True) ** 2).sum())(Q), atol=1e-4)
     agree(lambda j: j.vmap(lambda q: j.nn.dot_product_attention(q, K[0], V[0]))(Q))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_rows_without_elements_and_large_masked_ones(name):
+    x = np.array([[0.3, 200.0, 1.2, -0.6], [-1, -2, -3, -0.9]], np.float32)
+    mask = np.array([[True, False, True, True], [False] * 4])
+
+    def program(jax):
+        f = lambda x: getattr(jax.nn, name)(x, axis=-1, where=mask)
+        finite = lambda x: jax.numpy.where(jax.numpy.isfinite(f(x)), f(x), 0.0)
+        loss = lambda x: (finite(x) * np.arange(1, finite(x).shape[-1] + 1)).sum()
+        return f(x), jax.grad(loss)(x), jax.jvp(f, (x,), (x,))[1], jax.hessian(loss)(x)
+
+    agree(program)

@@ -44,11 +44,14 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     dims, mask = _dims(axis, found.dim()), _mask(where)
     if len(dims) == 1 and mask is None:
         return Array(torch.softmax(found, dims[0]), weak)
-    top = found.detach() if mask is None else selection.where(mask, found, -torch.inf).detach()
-    if dims and top.numel():
-        top = top.amax(dims, keepdim=True)
-    raised = torch.exp(found - top) if mask is None else selection.where(mask, torch.exp(found - top), 0)
-    return Array(raised / _sum(raised, dims, True), weak)
+    raised = _raised(found - _finite_max(found, dims, mask), mask)
+    total = _sum(raised, dims, True)
+    return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), weak)
+
+
+def _raised(t: Tensor, mask: Tensor | None) -> Tensor:
+    """Return exp(t), zero with a zero derivative outside the mask, also where exp(t) is infinite."""
+    return torch.exp(t if mask is None else selection.where(mask, t, -torch.inf))
 
 
 def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
@@ -58,8 +61,7 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     if len(dims) == 1 and mask is None:
         return Array(torch.log_softmax(found, dims[0]), weak)
     shifted = found - _finite_max(found, dims, mask)
-    raised = torch.exp(shifted) if mask is None else selection.where(mask, torch.exp(shifted), 0)
-    result = shifted - torch.log(_sum(raised, dims, True))
+    result = shifted - torch.log(_sum(_raised(shifted, mask), dims, True))
     return Array(result if mask is None else selection.where(mask, result, -torch.inf), weak)
 
 
@@ -79,7 +81,7 @@ def logsumexp(
     dims, mask = _dims(axis, found.dim()), _mask(where)
     real = found.real if found.is_complex() else found
     top = _finite_max(real, dims, mask)
-    raised = torch.exp(found - top)
+    raised = _raised(found - top, mask)
     if factor is not None:
         raised = factor * raised
     if mask is not None:
