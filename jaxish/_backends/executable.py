@@ -22,6 +22,7 @@ from torch.fx import GraphModule
 from .._core import cache, config, debugging, graph, machine
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
+from .._core.torch_modes import in_own_dtypes
 from . import background, processes, registry, spmd, structured
 
 
@@ -32,6 +33,7 @@ class Executable:
         self.body = body
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = config.backend.value
+        self._feels_autocast = _feels_autocast(body)
         # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
         direct = debugging.is_on() or graph.has_effects(body)
         tiers = {"direct": self.direct, "compiled": self._compile_and_run, "auto": self._run_first}
@@ -40,7 +42,7 @@ class Executable:
     def _use(self, run: Callable[..., Sequence[Tensor]]) -> None:
         """Run by `run` from here on."""
         several = processes.are_several()
-        self._run_alone = run
+        self._run_alone = run = in_own_dtypes(run) if self._feels_autocast else run
         self.run: Callable[..., Sequence[Tensor]] = self._run_among_processes if several else run
 
     @property
@@ -90,6 +92,18 @@ class Executable:
         if can_compile():
             background.compiler().submit(self)
         return self.direct(*tensors)
+
+
+_PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "convolution", "einsum"}
+
+
+def _feels_autocast(body: Graph) -> bool:
+    """Tell whether a graph computes something that torch's autocast would do in other dtypes."""
+    return any(
+        getattr(node.target, "__name__", "").split(".")[0] in _PRODUCTS
+        or ((type := graph.type_of(node)) is not None and type.dtype in (torch.float16, torch.bfloat16))
+        for node in body.module.graph.nodes
+    )
 
 
 # Operators that only look at memory in another way, and the functions by which Python reaches them fastest.

@@ -243,12 +243,12 @@ class Loop:
         self, inputs: Sequence[Tensor], types: Sequence[TensorType], length: int = 0, reverse: bool = False
     ) -> list[Tensor]:
         """Run the loop and return its results, which are of these types."""
-        outputs = [torch.empty(t.shape, dtype=t.dtype) for t in types]
+        outputs = [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types]
         given = [t.contiguous() for t in inputs]
         assert [t.nbytes for t in given] == self.source.bytes_of_inputs(length)
         places = [t.data_ptr() for t in given]
         if 0 in places:  # torch's stand-in for a derivative that is zero has no memory
-            given = [torch.zeros(t.shape, dtype=t.dtype) if t._is_zerotensor() else t for t in given]
+            given = [torch.zeros(t.shape, dtype=t.dtype, device=t.device) if t._is_zerotensor() else t for t in given]
             places = [t.data_ptr() for t in given]
         self.native(places, [t.data_ptr() for t in outputs], length, reverse)
         return outputs

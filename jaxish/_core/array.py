@@ -336,7 +336,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 def _to_numpy(tensor: Tensor) -> np.ndarray:
     tensor = tensor.cpu().resolve_conj().resolve_neg()
     if tensor._is_zerotensor():  # torch's stand-in for a derivative that is zero has no memory
-        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
     dtype = dtypes.TO_NUMPY[tensor.dtype]
     if dtype.type.__module__ != "ml_dtypes":
         return tensor.numpy()

@@ -41,6 +41,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from . import cache, errors, functorch
+from .torch_modes import no_anomaly, no_autocast
 
 # Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
 # for these, which no dispatch mode sees: of a fake they gave the plain meta tensor that it is made of (2.9 to 2.13).
@@ -331,7 +332,9 @@ class Trace(TorchDispatchMode):
 
     def _number(self, value: Any) -> Tensor:
         """Record a Python number, to which dispatch has turned the 0-d tensor that torch wrapped it in, as a tensor again."""
-        tensor = torch.scalar_tensor(value, dtype=torch.tensor(value).dtype)
+        # Not in torch's default dtype, which the user may set.
+        dtype = {float: torch.float32, complex: torch.complex64}.get(type(value)) or torch.tensor(value).dtype
+        tensor = torch.scalar_tensor(value, dtype=dtype)
         self.record(torch.ops.aten.scalar_tensor.default, (value,), {"dtype": tensor.dtype}, tensor)
         return tensor
 
@@ -497,7 +500,7 @@ def trace(
         recorder = Trace(lowering, purpose, names)
         inputs = [recorder.add_input(type) for type in in_types]
         try:
-            with torch.enable_grad(), _active(recorder), recorder.fake_mode, recorder:
+            with torch.enable_grad(), no_autocast(), no_anomaly(), _active(recorder), recorder.fake_mode, recorder:
                 outputs = [recorder.lift(out) for out in function(*inputs)]
         except DynamicOutputShapeException as error:
             raise dynamic_shape_error(error) from error

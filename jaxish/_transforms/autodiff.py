@@ -16,6 +16,7 @@ from .._core import dtypes, duals, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.primitive import conjugate
+from .._core.torch_modes import in_own_dtypes
 from .flat import Output, as_argument, check_callable, differentiable, name_of, unflatten_subset, wraps
 
 
@@ -59,6 +60,7 @@ def _cotangent(value: Any, primal: Array) -> Tensor:
     return tensor_of(array)
 
 
+@in_own_dtypes
 def _pull(pull: Callable[..., Any], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Call torch's pullback under JAX's convention for complex numbers."""
     return [conjugate(c) for c in pull(tuple(conjugate(c) for c in cotangents))]
@@ -86,7 +88,10 @@ def _linear_at(
         results = output.tensors
         active = tuple(t for t, a in zip(results, output.arrays, strict=True) if differentiable(a))
         # torch.func.vjp wants at least one result.
-        return active or (torch.zeros(()),), (results, aux.tensors if aux is not None else [])
+        return active or (torch.zeros((), dtype=torch.float32, device="cpu"),), (
+            results,
+            aux.tensors if aux is not None else [],
+        )
 
     primals = list(map(tensor_of, arrays))
     if primals:
@@ -419,4 +424,4 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
 
 def _zeros(aval: ShapedArray) -> Array:
-    return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype)), aval.weak_type)
+    return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype), device="cpu"), aval.weak_type)

@@ -219,7 +219,7 @@ def _cotangent_argument(cotangent: Tensor | None, type: ShapedArray, kind: Any, 
         return SymbolicZero(type)
     if not dtypes.is_inexact(type.dtype):
         return np.zeros(type.shape, dtypes.float0)
-    return Array(torch.zeros(type.shape, dtype=dtypes.to_torch(type.dtype)))
+    return Array(torch.zeros(type.shape, dtype=dtypes.to_torch(type.dtype), device="cpu"))
 
 
 def _matched(given: Any, spec: Any) -> list[Any]:

@@ -54,7 +54,7 @@ class _Float0(Array):
 def as_output(leaf: Any, function_name: str) -> Array:
     """Return a leaf of a function's result as an array. Raises `TypeError` for what is none."""
     if isinstance(leaf, np.ndarray) and leaf.dtype == dtypes.float0:
-        return _Float0(torch.zeros(leaf.shape, dtype=torch.bool))
+        return _Float0(torch.zeros(leaf.shape, dtype=torch.bool, device="cpu"))
     if not is_arraylike(leaf):
         raise TypeError(
             f"function {function_name} returned a value of type {type(leaf)}, which is not a valid JAX type. "

@@ -116,7 +116,9 @@ def _split_last(columns: Any, inputs: Sequence[Array], spec: Any) -> Any:
     """Split the trailing dimension of each leaf, one column per input element, into the tree of inputs."""
 
     def split(leaf: Any) -> Any:
-        tensor = tensor_of(leaf) if isinstance(leaf, Array) else torch.zeros(leaf.shape)
+        tensor = (
+            tensor_of(leaf) if isinstance(leaf, Array) else torch.zeros(leaf.shape, dtype=torch.float32, device="cpu")
+        )
         parts = tensor.split([a.size for a in inputs], dim=-1)
         return spec.unflatten(
             Array(p.reshape((*p.shape[:-1], *a.shape))) if isinstance(leaf, Array)

@@ -17,6 +17,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.promotion import convert
+from .._core.torch_modes import in_own_dtypes
 from . import operands as ops
 from .contraction import contract
 from .operands import check_same_dtypes
@@ -348,6 +349,7 @@ def output_sizes(space: Sequence[int], window_sizes: Sequence[int], window: Wind
     ]
 
 
+@in_own_dtypes
 def convolved(x: Tensor, w: Tensor, window: Window) -> Tensor:
     """Return the convolution of tensors of one dtype in the default layout."""
     if window.batch_groups > 1:

@@ -141,7 +141,7 @@ def _same_dtype(starts: list[Any], given: Any) -> list[Any]:
     dtype = getattr(given, "dtype", None)
     if dtype is None:
         return starts
-    zeros = torch.zeros((), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(dtype)))
+    zeros = torch.zeros((), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(dtype)), device="cpu")
     return [s if s is given else Array(zeros) for s in starts]
 
 

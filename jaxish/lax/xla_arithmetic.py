@@ -108,7 +108,7 @@ def _log(x: Tensor) -> Tensor:
     tail = fma(fma(fma(low, cube, middle), cube, high), cube, exponent * _LN2_LOW)
     found = fma(exponent, _LN2_HIGH, fma(t * t, -0.5, t) + tail)
     found = torch.where(x < math.inf, found, x)
-    return torch.where(x > 0, found, torch.where(x == 0, -math.inf, math.nan))
+    return torch.where(x == 0, -math.inf, torch.where(x > 0, found, math.nan))
 
 
 _LOG1P_NUMERATOR = (

@@ -103,7 +103,7 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     shape = as_array(x).shape
     dims = _dims(axis, len(shape))
     if where is None:
-        count = torch.full((), float(torch.Size([shape[d] for d in dims]).numel()))
+        count = torch.full((), float(torch.Size([shape[d] for d in dims]).numel()), dtype=torch.float32, device="cpu")
     else:
         count = _sum(_mask(where).expand(shape).to(torch.float32), dims, keepdims)  # pyright: ignore
     return Array(tensor_of(total) - torch.log(count).to(total._tensor.dtype), total.weak_type)

@@ -12,6 +12,7 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, promote_inexact, tensor
+from .._core.torch_modes import in_own_dtypes
 from .arguments import ArrayLike, DTypeLike
 from .contractions import operands
 from .joining import concatenate
@@ -212,6 +213,7 @@ def interp(
     return Array(found)
 
 
+@in_own_dtypes
 def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike) -> Array:
     """Slide the reversed `v` over `a` (convolve), or the conjugated `v` (correlate)."""
     check_arraylike(function, a, v)

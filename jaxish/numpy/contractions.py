@@ -13,6 +13,7 @@ from .._core.array import Array
 from .._core.dimensions import broadcast_shape, canonical_axis
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, tensors
+from .._core.torch_modes import in_own_dtypes
 from .arguments import ArrayLike, DTypeLike, no_out, no_sharding
 
 PrecisionLike = Any
@@ -31,6 +32,7 @@ def operands(function: str, preferred: DTypeLike, *args: Any) -> tuple[list[Tens
     return found, result, False
 
 
+@in_own_dtypes
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return the batched matrix product of tensors of rank two and more, of any one dtype."""
     dtype = a.dtype

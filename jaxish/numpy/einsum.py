@@ -12,6 +12,7 @@ from torch import Tensor
 from .._core import unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.promotion import convert
+from .._core.torch_modes import in_own_dtypes
 from .arguments import DTypeLike, no_out, no_sharding
 from .contractions import PrecisionLike
 from .contractions import operands as product_operands
@@ -101,6 +102,7 @@ def _by_path(inputs: list[str], output: str, found: list[Tensor], optimize: Any)
     return rest[0]
 
 
+@in_own_dtypes
 def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Tensor:
     dtype = taken[0].dtype
     equation = f"{','.join(inputs)}->{output}"

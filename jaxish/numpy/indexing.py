@@ -75,7 +75,7 @@ def _as_item(index: Any) -> Any:
         return _numpy_item(index)
     if isinstance(index, list | tuple):
         if not index:
-            return torch.zeros(0, dtype=torch.int64)
+            return torch.zeros(0, dtype=torch.int64, device="cpu")
         from .creation import asarray
 
         return _array_item(asarray(index))

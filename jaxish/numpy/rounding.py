@@ -217,7 +217,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     from .manipulation import shape
 
     if shape(a1) != shape(a2):
-        return Array(torch.zeros((), dtype=torch.bool))
+        return Array(torch.zeros((), dtype=torch.bool, device="cpu"))
     (x, y), _ = promote("array_equal", a1, a2)
     same = x == y
     if equal_nan and not _whole(x):
@@ -232,4 +232,4 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     try:
         return Array(torch.all(x == y))
     except RuntimeError:
-        return Array(torch.zeros((), dtype=torch.bool))
+        return Array(torch.zeros((), dtype=torch.bool, device="cpu"))

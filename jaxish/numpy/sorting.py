@@ -93,7 +93,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     if len({r.shape for r in rows}) > 1:
         raise ValueError("all keys need to be the same shape")
     if not rows[0].ndim:
-        return Array(torch.zeros((), dtype=int_dtype()))
+        return Array(torch.zeros((), dtype=int_dtype(), device="cpu"))
     axis = canonical_axis(axis, rows[0].ndim)
     order: Tensor | None = None
     for row in rows:

@@ -41,14 +41,14 @@ def cov(
     if not rowvar and found[0].dim() == 2:
         x = x.transpose(0, 1)
     if not x.shape[0]:
-        return Array(torch.zeros((0, 0), dtype=x.dtype))
+        return Array(x.new_zeros((0, 0)))
     if y is not None:
         other = found[1] if found[1].dim() == 2 else found[1].reshape(1, -1)
         if not rowvar and other.shape[0] != 1:
             other = other.transpose(0, 1)
         x = torch.cat([x, other])
     if not x.shape[1]:
-        return Array(torch.full(() if x.shape[0] == 1 else (x.shape[0],) * 2, math.nan, dtype=x.dtype))
+        return Array(x.new_full(() if x.shape[0] == 1 else (x.shape[0],) * 2, math.nan))
     if ddof is None:
         ddof = 0 if bias else 1
     w = _sample_weights(x.shape[1], fweights, aweights)

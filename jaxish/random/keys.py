@@ -72,8 +72,8 @@ def _seed_of_int(seed: int) -> Array:
     if not -(2**63) <= seed < 2**63:
         raise OverflowError(f"Python int {seed} too large to convert to int64: seeds are 64-bit integers.")
     if config.enable_x64.value:
-        return Array(torch.full((), seed, dtype=torch.int64))
-    return Array(torch.full((), (seed + 2**31) % 2**32 - 2**31, dtype=torch.int32))
+        return Array(torch.full((), seed, dtype=torch.int64, device="cpu"))
+    return Array(torch.full((), (seed + 2**31) % 2**32 - 2**31, dtype=torch.int32, device="cpu"))
 
 
 _LEGACY = (
@@ -192,7 +192,9 @@ def fold_in(key: Any, data: Any) -> Array:
     if isinstance(data, int):
         if not 0 <= data < 2**32:
             raise OverflowError(f"Python integer {data} out of bounds for uint32")
-        array = Array(torch.full((), (data + 2**31) % 2**32 - 2**31, dtype=torch.int32).view(torch.uint32))
+        array = Array(
+            torch.full((), (data + 2**31) % 2**32 - 2**31, dtype=torch.int32, device="cpu").view(torch.uint32)
+        )
     else:
         array = as_array(data)
     if array.ndim:

@@ -79,7 +79,7 @@ class _Order(Undifferentiated):
         (keys,) = inputs
         if keys.dim() == 1:
             return [self._one(keys)]
-        orders = torch.empty(*keys.shape[:-1], self.count, dtype=self.dtype)
+        orders = torch.empty(*keys.shape[:-1], self.count, dtype=self.dtype, device="cpu")
         for order, key in zip(orders.view(-1, self.count), keys.reshape(-1, 2), strict=True):
             order.copy_(self._one(key))
         return [orders]
@@ -90,7 +90,7 @@ class _Order(Undifferentiated):
         return torch.from_numpy(stably_sorted(self.count, rounds, self.dtype is torch.int64))
 
     def _keys(self, key: Tensor, start: int, stop: int) -> np.ndarray:
-        first = torch.full((1,), start, dtype=torch.int64)
+        first = torch.full((1,), start, dtype=torch.int64, device="cpu")
         (bits,) = part_from_threefry(bits_of(32), key, first, stop - start, self.count)
         return bits.numpy().view(np.uint32)
 

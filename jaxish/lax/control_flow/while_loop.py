@@ -220,7 +220,7 @@ def fori_loop(
         i, value = carry
         return (i + 1, body_fun(i, value)), None
 
-    index = Array(torch.full((), start, dtype=dtype), any(b.weak_type for b in bounds))
+    index = Array(torch.full((), start, dtype=dtype, device="cpu"), any(b.weak_type for b in bounds))
     steps = max(stop - start, 0)
     return scan(step, (index, init_val), None, length=steps, unroll=1 if unroll is None else unroll)[0][1]
 

@@ -138,8 +138,8 @@ def _with_left_eigenvectors(a: Tensor) -> tuple[Tensor, ...]:
     import scipy.linalg
 
     n, dtype = a.shape[-1], _COMPLEX.get(a.dtype, a.dtype)
-    values = torch.empty(a.shape[:-1], dtype=dtype)
-    left, right = torch.empty(a.shape, dtype=dtype), torch.empty(a.shape, dtype=dtype)
+    values = torch.empty(a.shape[:-1], dtype=dtype, device="cpu")
+    left, right = (torch.empty(a.shape, dtype=dtype, device="cpu") for _ in range(2))
     flat = [t.view(-1, *tail) for t, tail in ((values, (n,)), (left, (n, n)), (right, (n, n)))] if a.numel() else []
     for i, matrix in enumerate(a.reshape(-1, n, n).cpu().numpy() if a.numel() else ()):
         results: Any = scipy.linalg.eig(matrix, left=True, check_finite=False)
@@ -292,7 +292,7 @@ def _schur(a: Tensor) -> tuple[Tensor, Tensor]:
     import scipy.linalg  # torch and NumPy have no Schur factorization
 
     count, matrices = a.shape[:-2].numel(), a.reshape(-1, *a.shape[-2:]) if a.numel() else a.new_empty(0, 0, 0)
-    found = torch.full((2, count, *a.shape[-2:]), torch.nan, dtype=a.dtype)
+    found = torch.full((2, count, *a.shape[-2:]), torch.nan, dtype=a.dtype, device="cpu")
     for i, matrix in enumerate(matrices.cpu().numpy()):
         try:
             taken: Any = scipy.linalg.schur(matrix, "complex" if a.dtype.is_complex else "real", check_finite=False)

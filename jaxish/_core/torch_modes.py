@@ -1,0 +1,69 @@
+"""What the user has told torch, and what is no business of a JAX program: autocast, and the search for NaNs.
+
+Autocast changes the dtypes in which matrix products and convolutions are computed. It is off wherever jaxish computes
+one, traces, or goes back through one.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+import torch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DEVICES = ("cpu", "cuda", "mps", "xpu")
+is_autocast = torch._C._is_any_autocast_enabled  # of this thread, for any kind of device: 30 ns
+
+
+@contextmanager
+def no_autocast() -> Iterator[None]:
+    """Within this context manager autocast is off in this thread."""
+    on = [device for device in _DEVICES if torch.is_autocast_enabled(device)] if is_autocast() else []
+    for device in on:
+        torch.set_autocast_enabled(device, False)
+    try:
+        yield
+    finally:
+        for device in on:
+            torch.set_autocast_enabled(device, True)
+
+
+def in_own_dtypes(function: Callable[P, R]) -> Callable[P, R]:
+    """Return `function`, run with autocast off."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not is_autocast():
+            return function(*args, **kwargs)
+        with no_autocast():
+            return function(*args, **kwargs)
+
+    return run
+
+
+_lock = threading.Lock()
+_traces = 0
+_was_anomaly = False
+
+
+@contextmanager
+def no_anomaly() -> Iterator[None]:
+    """Within this context manager torch does not look for NaNs in cotangents: in a trace there are no values."""
+    global _traces, _was_anomaly
+    with _lock:  # the switch is the whole process's
+        if not _traces:
+            _was_anomaly = torch.is_anomaly_enabled()
+        _traces += 1
+        if _was_anomaly:
+            torch.set_anomaly_enabled(False)
+    try:
+        yield
+    finally:
+        with _lock:
+            _traces -= 1
+            if _was_anomaly and not _traces:
+                torch.set_anomaly_enabled(True)
