@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check tour bench clean
+.PHONY: help demo test check tour tier nightly fuzz bench clean
 
 help:  ## show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -13,7 +13,7 @@ demo: $(VENV)/.demo  ## train a model with differential privacy on real images, 
 	@echo "== running examples/dp_sgd_digits.py on jaxish"
 	$(BIN)/python -m jaxish run examples/dp_sgd_digits.py
 
-test: $(VENV)/.test check tour  ## check the code, then run all tests
+test: $(VENV)/.test check tour tier  ## check the code, then run all tests
 	@echo "== running the tests"
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -26,6 +26,21 @@ check: $(VENV)/.test  ## ruff and pyright
 tour: $(VENV)/.test  ## the smoke test: every capability once
 	@echo "== the tour"
 	$(BIN)/python -m pytest tests/test_tour.py
+
+# Tests of jitted functions that say most in least time.
+COMPILED := tests/test_jit.py tests/test_tour.py
+
+tier: $(VENV)/.test  ## run some of the tests on the compiled tier
+	@echo "== running some tests on the compiled tier"
+	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 $(COMPILED)
+
+nightly: $(VENV)/.test  ## run all tests on the compiled tier, and native loops under sanitizers
+	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python tests/differential --sanitize
+
+FUZZ := --cases 1000000 --seed 0 --minutes 30
+fuzz: $(VENV)/.test  ## compare a million values between JAX, direct, compiled and native (FUZZ="--seed 1 ...")
+	$(BIN)/python tests/differential $(FUZZ)
 
 bench: $(VENV)/.test  ## time jaxish against JAX, side by side
 	$(BIN)/python -m benchmarks

@@ -1,7 +1,8 @@
 """What Inductor is told of operators that it would compute in another way than torch does.
 
 In vectors it takes expm1 for exp - 1, remainders for a - floor(a / b) * b, and an error function with an absolute
-error; products of integers come back as int64 (torch 2.13). Each is spelled out here in operators that it has right.
+error; products of integers come back as int64, and quotients of bytes do not compile (torch 2.13). Each is spelled out
+here in operators that it has right.
 """
 
 import functools
@@ -97,13 +98,22 @@ _ACCURATE = {
 def _remainder(a: Any, b: Any) -> Any:
     dtype = torch.result_type(a, b)
     if not dtype.is_floating_point:
-        return NotImplemented
+        return _in_int32(torch.remainder, a, b, dtype)
     rest = torch.fmod(a, b)
     return torch.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
+def _fmod(a: Any, b: Any) -> Any:
+    return _in_int32(torch.fmod, a, b, torch.result_type(a, b))
+
+
 def _divided(a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
-    if rounding_mode != "floor" or not torch.result_type(a, b).is_floating_point:
+    dtype = torch.result_type(a, b)
+    if rounding_mode is None:
+        return NotImplemented
+    if not dtype.is_floating_point:
+        return _in_int32(functools.partial(torch.div, rounding_mode=rounding_mode), a, b, dtype)
+    if rounding_mode != "floor":
         return NotImplemented
     rest = torch.fmod(a, b)
     found = (a - rest) / b
@@ -111,7 +121,16 @@ def _divided(a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
     return torch.where(torch.as_tensor(b == 0), a / b, found)
 
 
+def _in_int32(operator: Callable[..., Tensor], a: Any, b: Any, dtype: torch.dtype) -> Any:
+    """Divide integers narrower than C++'s int, which Inductor takes for being of their dtype when they are not."""
+    if dtype.is_floating_point or dtype.itemsize >= 4:
+        return NotImplemented
+    first, second = (v.to(torch.int32) if isinstance(v, Tensor) else v for v in (a, b))
+    return operator(first, second).to(dtype)
+
+
 _DIVISIONS = {
     _aten.remainder.Tensor: _remainder, _aten.remainder.Scalar: _remainder,
+    _aten.fmod.Tensor: _fmod, _aten.fmod.Scalar: _fmod,
     _aten.div.Tensor_mode: _divided, _aten.div.Scalar_mode: _divided,
 }  # fmt: skip

@@ -8,6 +8,7 @@ Private torch API (tried on 2.13): compile_fx, TracingContext, FakeTensorMode, t
 CppTile2DKernel.
 """
 
+import logging
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +23,21 @@ from .._core import cache
 from .._core.graph import type_of
 from . import decompositions, inductor_files, masks
 
+_log = logging.getLogger("jaxish")
+
 
 def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     """Compile a graph for inputs like `examples`; see registry.py for the contract. Raises `cache.Unusable`."""
     task = _Task.of(module, examples)
     on_cpu = all(e.device.type == "cpu" for e in task.examples)
-    run = inductor_files.kept(task.key, task.compiled, lasting=not on_cpu)
+    from torch._inductor.exc import InductorError
+
+    try:
+        run = inductor_files.kept(task.key, task.compiled, lasting=not on_cpu)
+    except InductorError as error:  # products of narrow integers may be of another type than it takes them for (2.13)
+        reason = str(error).partition("\n")[0]
+        _log.warning("Inductor could not compile a graph, which runs operator by operator: %s", reason)
+        return module.forward
     return task.masks.around(run) if task.masks else run
 
 

@@ -392,7 +392,7 @@ class Emitter:
         assert math.prod(shape) == math.prod(x.shape)
         return Value(shape, x.dtype, lambda i: x.load(_unflat(flat_index(i, shape), x.shape)))
 
-    _view_view = _view__unsafe_view = _view__reshape_alias = _view_unsqueeze = _view_squeeze = _view_reshape
+    _view_unsqueeze = _view_squeeze = _view_reshape  # a trace records view as reshape
 
     def _view_permute(self, shape: tuple[int, ...], x: Value, dims: Sequence[int]) -> Value:
         order = [d % len(dims) for d in dims]

@@ -61,7 +61,7 @@ _SAME = Operator({"biuf": "{0}"})
 _SHIFT_LEFT, _SHIFT_RIGHT = Operator({"iu": "shift_left({0}, {1})"}), Operator({"iu": "shift_right({0}, {1})"})
 
 OPERATORS = {
-    **dict.fromkeys(("clone", "alias", "detach", "_to_copy", "lift_fresh_copy", "positive"), _SAME),
+    **dict.fromkeys(("clone", "alias", "detach", "_to_copy", "lift_fresh_copy"), _SAME),
     **{n: _floating(f"{n}_({{0}})") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan")},
     **{n: _floating(f"{n}_({{0}})") for n in ("exp", "expm1", "log", "log1p", "erf")},
     **{n: _rounding(n) for n in ("floor", "ceil", "trunc")},

@@ -40,7 +40,7 @@ FUNCTION sign(T a) { return T((a > 0) - (a < 0)); }
 FUNCTION maximum(T a, T b) { return a != a || a > b ? a : b; }
 FUNCTION minimum(T a, T b) { return a != a || a < b ? a : b; }
 FUNCTION tanh_backward(T cotangent, T y) { return cotangent * (1 - y * y); }
-FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * ((1 - y) * y); }
+FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * (1 - y) * y; }
 template <class T> static inline bool is_nan(T a) { return a != a; }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
 static inline bool out_of_range(int64_t distance, int width) { return distance < 0 || distance >= width; }

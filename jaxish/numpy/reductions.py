@@ -14,7 +14,7 @@ from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
-from .arguments import ArrayLike, Axis, DTypeLike, converted, float_dtype, int_dtype, no_out
+from .arguments import ArrayLike, Axis, DTypeLike, converted, int_dtype, no_out
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
@@ -309,7 +309,7 @@ def _upcast(dtype: torch.dtype) -> torch.dtype:
 
 
 def _inexact(dtype: torch.dtype) -> torch.dtype:
-    return dtype if dtype.is_floating_point or dtype.is_complex else float_dtype()
+    return dtypes.to_torch(dtypes.to_inexact(dtypes.TO_NUMPY[dtype]))
 
 
 def mean(
