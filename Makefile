@@ -34,9 +34,10 @@ tier: $(VENV)/.test  ## run some of the tests on the compiled tier
 	@echo "== running some tests on the compiled tier"
 	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 $(COMPILED)
 
-nightly: $(VENV)/.test  ## run all tests on the compiled tier, and native loops under sanitizers
+nightly: $(VENV)/.test  ## all tests on the compiled tier, loops under sanitizers, derivatives of mapped functions
 	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python tests/differential --sanitize
+	$(BIN)/python tests/compositions.py
 
 FUZZ := --cases 1000000 --seed 0 --minutes 30
 fuzz: $(VENV)/.test  ## compare a million values between JAX, direct, compiled and native (FUZZ="--seed 1 ...")
