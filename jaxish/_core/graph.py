@@ -332,9 +332,7 @@ class Trace(TorchDispatchMode):
 
     def _number(self, value: Any) -> Tensor:
         """Record a Python number, to which dispatch has turned the 0-d tensor that torch wrapped it in, as a tensor again."""
-        # Not in torch's default dtype, which the user may set.
-        dtype = {float: torch.float32, complex: torch.complex64}.get(type(value)) or torch.tensor(value).dtype
-        tensor = torch.scalar_tensor(value, dtype=dtype)
+        tensor = torch.scalar_tensor(value, dtype=_OF_NUMBER[type(value)])  # the dtype that torch wrapped it in
         self.record(torch.ops.aten.scalar_tensor.default, (value,), {"dtype": tensor.dtype}, tensor)
         return tensor
 
@@ -368,6 +366,8 @@ _OF_NUMBERS = {
     torch.ops.aten._to_copy.default, torch.ops.aten.to.dtype_layout, torch.ops.aten.alias.default,
     torch.ops.aten.detach.default,
 }  # fmt: skip
+
+_OF_NUMBER = {float: torch.float64, complex: torch.complex128, int: torch.int64, bool: torch.bool}
 
 _STRIDE_FREE = {
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,
