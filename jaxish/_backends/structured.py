@@ -61,7 +61,9 @@ def call(primitive: Primitive, identity: str, inputs: Sequence[Tensor]) -> list[
     results = trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), types)
     if results:
         # Compiled code knows the primitive by its key only: the graph, which its executable holds, keeps it alive.
-        trace.node_of(results[0]).meta["primitive"] = _PRIMITIVES.setdefault(key, primitive)
+        kept = trace.node_of(results[0]).meta["primitive"] = _PRIMITIVES.setdefault(key, primitive)
+        if kept is primitive:
+            weakref.finalize(primitive, _TYPES.pop, key, None).atexit = False
     return results
 
 

@@ -18,10 +18,12 @@ Private torch API used here (tried on 2.13): FakeTensorMode, `_disable_current_m
 """
 
 import cmath
+import linecache
 import operator
 import os
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +39,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch.fx.graph import _register_custom_builtin
+from torch.fx.graph_module import _loader
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -496,6 +499,8 @@ def trace(
 
     `purpose` ("f for jit") and the inputs' `names` go into error messages.
     """
+    if len(FakeTensorMode.cache) > _FAKE_RESULTS:
+        FakeTensorMode.cache_clear()
     with _disable_current_modes(), temporarily_clear_interpreter_stack():
         recorder = Trace(lowering, purpose, names)
         inputs = [recorder.add_input(type) for type in in_types]
@@ -512,12 +517,24 @@ def trace(
             recorder.fake_mode.ended = True
         recorder.graph.output([recorder.node_of(out) for out in outputs])
     recorder.graph.eliminate_dead_code(_has_effect)
+    module = fx.GraphModule(recorder.root, recorder.graph, "jaxish_graph")
+    weakref.finalize(module, _forget_source, type(module).forward.__code__.co_filename).atexit = False
     graph = Graph(
-        fx.GraphModule(recorder.root, recorder.graph, "jaxish_graph"),
+        module,
         (*map(TensorType.of, recorder.captured), *in_types),
         tuple(map(TensorType.of, outputs)),
     )
     return ClosedGraph(graph, tuple(recorder.captured))
+
+
+_sources: dict[str, str] = _loader.eval_cache
+_FAKE_RESULTS = 20_000  # types of results that FakeTensorMode remembers, one for each operator and constant
+
+
+def _forget_source(name: str) -> None:
+    # FX keeps the text of every function that it has made, for tracebacks.
+    _sources.pop(name, None)
+    linecache.cache.pop(name, None)
 
 
 def dynamic_shape_error(error: Exception) -> Exception:

@@ -345,16 +345,15 @@ def leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, with
     """Return the (key path, leaf) pairs of `tree`."""
     found: list[tuple[KeyPath, Any]] = []
 
-    def visit(path: KeyPath, node: Any) -> None:
+    pending: list[tuple[KeyPath, Any]] = [((), tree)]  # trees may be deeper than Python recurses
+    while pending:
+        path, node = pending.pop()
         stop = is_leaf is not None and (is_leaf(path, node) if with_path else is_leaf(node))
         pairs = None if stop else children_with_keys(node)
         if pairs is None:
             found.append((path, node))
         else:
-            for key, child in pairs:
-                visit((*path, key), child)
-
-    visit((), tree)
+            pending.extend(((*path, key), child) for key, child in reversed(pairs))
     return found
 
 
