@@ -21,6 +21,7 @@ import sys
 import sysconfig
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,13 +40,14 @@ class Compiler:
     """The worker process, and the thread that feeds it one graph after the other; both start with the first graph."""
 
     def __init__(self) -> None:
-        self._pending: queue.SimpleQueue[Executable | None] = queue.SimpleQueue()
+        # A graph that is gone, as its function is, need not be compiled.
+        self._pending: queue.SimpleQueue[weakref.ref[Executable] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._worker: subprocess.Popen[bytes] | None = None
         self._deaths = 0
         self._stopped = False
-        self._unfinished: set[Executable] = set()
+        self._unfinished: weakref.WeakSet[Executable] = weakref.WeakSet()
 
     def submit(self, executable: "Executable") -> None:
         """Have a graph compiled; its executable switches over when that is done."""
@@ -55,20 +57,25 @@ class Compiler:
                 self._thread.start()
                 atexit.register(self.stop)
             self._unfinished.add(executable)
-        self._pending.put(executable)
+        self._pending.put(weakref.ref(executable))
 
     def _feed(self) -> None:
-        while (executable := self._pending.get()) is not None:
-            try:
-                self._compile(executable)
-            except cache.Unusable as error:
-                cache.warn(str(error))
-            except Exception as error:
-                # The graph goes on as it runs now, operator by operator: slower, and right.
-                if not self._stopped:  # else the process is ending, and what compiling needs is gone
-                    text = f"{type(error).__name__}: {error}"
-                    _log.warning("jaxish could not compile a graph in the background: %s", text)
-            self._unfinished.discard(executable)
+        while (reference := self._pending.get()) is not None and not self._stopped:
+            executable = reference()
+            if executable is not None:
+                self._try(executable)
+            del executable  # while the next one is waited for
+
+    def _try(self, executable: "Executable") -> None:
+        try:
+            self._compile(executable)
+        except cache.Unusable as error:
+            cache.warn(str(error))
+        except Exception as error:
+            # The graph goes on as it runs now, operator by operator: slower, and right.
+            if not self._stopped:  # else the process is ending, and what compiling needs is gone
+                _log.warning("jaxish could not compile a graph in the background: %s: %s", type(error).__name__, error)
+        self._unfinished.discard(executable)
 
     def _compile(self, executable: "Executable") -> None:
         with registry.one_at_a_time:

@@ -179,18 +179,16 @@ def main(argv=None):
     parser.add_argument("--leaves", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=40)
     options = parser.parse_args(argv)
-    for tier in options.tiers:
-        with_tier = config.jit_tier.value
-        config.jit_tier.set(tier)
-        print(f"tier {tier}, ", end="")
-        threads(options.threads, options.seconds)
-        config.jit_tier.set(with_tier)
     config.jit_tier.set("direct")
     graphs(options.graphs)
     large(options.operators, options.leaves, levels=990)
     if options.compiled_graphs:
         config.jit_tier.set("compiled")
         graphs(options.compiled_graphs, growth=400_000)  # Python never unloads a library
+    for tier in options.tiers:
+        config.jit_tier.set(tier)
+        print(f"tier {tier}, ", end="")
+        threads(options.threads, options.seconds)
     kills(options.kills)
 
 
