@@ -28,7 +28,7 @@ tour: $(VENV)/.test  ## the smoke test: every capability once
 	$(BIN)/python -m pytest tests/test_tour.py
 
 # Tests of jitted functions that say most in least time.
-COMPILED := tests/test_jit.py tests/test_tour.py
+COMPILED := tests/test_jit.py tests/test_tour.py tests/test_callbacks.py tests/test_lax_composite.py tests/test_custom_batching.py
 
 tier: $(VENV)/.test  ## run some of the tests on the compiled tier
 	@echo "== running some tests on the compiled tier"

@@ -93,6 +93,16 @@ def test_products_of_integers_wrap_around(dtype):
     agree(lambda j: j.jit(products(j))((MATRIX * (1 if dtype != "int32" else 2**14)).astype(dtype)))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_overflow_is_no_licence_to_the_compiler(dtype):
+    def program(j, x):
+        return x + 1 > x, x * 2 // 2, -x < 0, (2 - x) % 11
+
+    least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    agree(lambda j: j.jit(lambda x: program(j, x))(np.array([least, 5, greatest], dtype)))
+    agree(lambda j: j.jit(lambda x: program(j, x))(np.array(least, dtype)))
+
+
 def test_compiling_in_several_threads_at_once():
     found = {}
 

@@ -28,10 +28,10 @@ _log = logging.getLogger("jaxish")
 
 def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     """Compile a graph for inputs like `examples`; see registry.py for the contract. Raises `cache.Unusable`."""
-    task = _Task.of(module, examples)
-    on_cpu = all(e.device.type == "cpu" for e in task.examples)
     from torch._inductor.exc import InductorError
 
+    task = _Task.of(module, examples)
+    on_cpu = all(e.device.type == "cpu" for e in task.examples)
     try:
         run = inductor_files.kept(task.key, task.compiled, lasting=not on_cpu)
     except InductorError as error:  # products of narrow integers may be of another type than it takes them for (2.13)
@@ -60,7 +60,8 @@ class _Task:
         module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(_with_own_memory(module))))
         examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
         # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
-        options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
+        # Integers wrap around; the option is the one that reaches the compiler's command line as it is.
+        options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast -fwrapv"}
         if _is_long_formula(module):
             options["realize_opcount_threshold"] = 8
         return _Task(module, examples, byte_masks, options)

@@ -3,7 +3,7 @@
     python tests/differential [--cases 1000000] [--seed 0] [--minutes 30] [--sanitize]
 
 What a case is stands in agreement.py. First every operation is tried on every dtype, then programs of several are
-drawn until there are enough cases or no time is left. `--sanitize` runs native loops only, built with GCC's sanitizers
+drawn until there are enough cases of them or no time is left. `--sanitize` runs native loops only, built with GCC's sanitizers
 of memory and of undefined behaviour. The exit status is 1 where something differs; each difference prints the program
 and a lane.
 """
@@ -11,7 +11,6 @@ and a lane.
 import argparse
 import logging
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -61,32 +60,35 @@ def drawn(random: np.random.Generator) -> Iterator[tuple[agreement.Way, list[Pro
 
 
 def fuzz(cases: int, seed: int, minutes: float) -> int:
-    """Compare until there are enough cases; return how many programs differed."""
+    """Compare every operation, then this many cases of drawn programs; return how many programs differed."""
     random, start = np.random.default_rng(seed), time.monotonic()
-    count, tried, failed = 0, 0, 0
+    counts, tried, failed = {"operators": 0, "singles": 0, "drawn": 0}, 0, 0
     for dtype in C_TYPES:
         found, failures, _ = emitted.check(dtype, 8192, random)
-        count, failed = count + found, failed + len(failures)
+        counts["operators"], failed = counts["operators"] + found, failed + len(failures)
         print(*failures, sep="\n", end="\n" * bool(failures))
-    batches = (b for source in (singles, drawn) for b in source(random))
-    for way, programs, lanes in batches:
-        if count >= cases or time.monotonic() - start > 60 * minutes:
-            break
-        found, failures = agreement.compare(way, programs, lanes)
-        count, tried, failed = count + found, tried + len(programs), failed + len(failures)
-        for failure in failures:
-            print(failure, flush=True)
-        if sys.stdout.isatty():
-            print(f"\r{count} cases", end="", flush=True)
+    for source in (singles, drawn):
+        for way, programs, lanes in source(random):
+            if counts["drawn"] >= cases or time.monotonic() - start > 60 * minutes:
+                break
+            found, failures = agreement.compare(way, programs, lanes)
+            counts[source.__name__] += found
+            tried, failed = tried + len(programs), failed + len(failures)
+            for failure in failures:
+                print(failure, flush=True)
     took = time.monotonic() - start
-    print(f"{count} cases of {tried} programs in {took:.0f} s, seed {seed}: {failed} differences")
+    print(
+        f"{sum(counts.values())} cases in {took:.0f} s, seed {seed}: {counts['operators']} of native loops' operators, "
+        f"{counts['singles']} of single operations, {counts['drawn']} of drawn programs; {tried} programs; "
+        f"{failed} differences"
+    )
     return failed
 
 
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(prog="tests/differential", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=1_000_000)
+    parser.add_argument("--cases", type=int, default=1_000_000, help="of drawn programs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--lanes", type=int, default=4096, help="per operation, under sanitizers")
