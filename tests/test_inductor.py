@@ -134,3 +134,9 @@ def test_sums_scattered_by_several_threads_stay_in_bounds(shape):
         return j.jit(f)(values)
 
     agree(program, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0,), (2, 0, 3)])
+def test_sums_of_complex_arrays_without_elements(shape):
+    z = np.zeros(shape, np.complex64)
+    agree(lambda j: j.jit(lambda z: (z + j.numpy.conj(z) + z.real.astype("int8"), j.numpy.cumsum(z)))(z))

@@ -26,6 +26,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     found[_aten.bmm.default] = _or_else(found[_aten.bmm.default], _integer_bmm)
     for product in (_aten.mv.default, _aten.dot.default):
         found[product] = _or_else(found[product], lambda a, b: (a * b).sum(-1, dtype=a.dtype))
+    found[_aten.add.Tensor] = _unless_empty(found[_aten.add.Tensor])
     found |= {operator: _wide(function) for operator, function in _ACCURATE.items()}
     return found | _DIVISIONS
 
@@ -36,6 +37,16 @@ def _or_else(decomposition: Callable[..., Any], of_integers: Callable[..., Any])
     def decomposed(first: Tensor, *args: Any, **options: Any) -> Any:
         chosen = decomposition if first.dtype.is_floating_point or first.dtype.is_complex else of_integers
         return chosen(first, *args, **options)
+
+    return decomposed
+
+
+def _unless_empty(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decomposition that leaves arrays without elements alone: sums of complex ones could not be viewed."""
+
+    def decomposed(*args: Any, **options: Any) -> Any:
+        empty = any(isinstance(a, Tensor) and not a.numel() for a in args)
+        return NotImplemented if empty else decomposition(*args, **options)
 
     return decomposed
 

@@ -10,6 +10,7 @@ CppTile2DKernel.
 
 import logging
 import operator
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,8 @@ def _compiled(module: GraphModule, examples: list[Tensor], options: dict[str, An
         kept.append(compile_fx_inner(graph, inputs, **options))
         return kept[-1]
 
+    # It is no news to the user that complex operators are not fused.
+    warnings.filterwarnings("ignore", "Torchinductor does not support code generation for complex operators")
     # Without a ShapeEnv, graphs with while_loop fail ("ignore_fresh_unbacked_symbols").
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with (
