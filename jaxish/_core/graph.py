@@ -319,12 +319,8 @@ class Trace(TorchDispatchMode):
             )
         out = func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
-            # It takes the strides of its second argument, in a replay those of a broadcast: forward mode then writes to it.
-            func, args, kwargs = (
-                torch.ops.aten.zeros.default,
-                (list(out.shape),),
-                {"dtype": out.dtype, "device": out.device},
-            )
+            self._record_zeros(out)
+            return out
         if func is torch.ops.aten.detach.default and not (out.dtype.is_floating_point or out.dtype.is_complex):
             self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
             return out
@@ -332,6 +328,20 @@ class Trace(TorchDispatchMode):
         # middle). reshape is view where that will do, and copies where it will not.
         self.record(_STRIDE_FREE.get(func) or func, args, kwargs, out)
         return out
+
+    def _record_zeros(self, out: Tensor) -> None:
+        """Record the memory of a tangent, laid out as it is here: forward mode takes views of it by strides, and writes.
+
+        Its own operator takes the strides of its argument, which in a replay may be a broadcast.
+        """
+        options = {"dtype": out.dtype, "device": out.device}
+        if out.is_contiguous() or 0 in out.stride():
+            self.record(torch.ops.aten.zeros.default, (list(out.shape),), options, out)
+            return
+        extent = 1 + sum((n - 1) * stride for n, stride in zip(out.shape, out.stride(), strict=True))
+        memory = self.fake(TensorType((extent,), out.dtype, out.device))
+        self.record(torch.ops.aten.zeros.default, ([extent],), options, memory)
+        self.record(torch.ops.aten.as_strided.default, (memory, list(out.shape), list(out.stride())), {}, out)
 
     def _number(self, value: Any) -> Tensor:
         """Record a Python number, to which dispatch has turned the 0-d tensor that torch wrapped it in, as a tensor again."""

@@ -144,7 +144,7 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
     (t, whole), weak = promote("unwrap", p, period)
     if t.is_complex():
         raise ValueError("jnp.unwrap does not support complex inputs.")
-    axis = canonical_axis(axis, t.dim())
+    axis = canonical_axis(axis, t.dim(), error=IndexError)
     source, cycle = Array(t, weak), Array(whole, weak)
     if not t.shape[axis]:
         return source

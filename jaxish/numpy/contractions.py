@@ -153,7 +153,7 @@ def vecdot(
 ) -> Array:  # fmt: skip
     """Return the products of the vectors along `axis`, those of `x1` conjugated; other dimensions are broadcast."""
     (x, y), result, weak = operands("vecdot", preferred_element_type, x1, x2)
-    if x.shape[canonical_axis(axis, x.dim())] != y.shape[canonical_axis(axis, y.dim())]:
+    if len({t.shape[canonical_axis(axis, t.dim(), error=IndexError)] for t in (x, y)}) > 1:
         raise ValueError(f"axes must match along axis {axis}; {_shapes_text(x, y)}.")
     x, y = x.movedim(axis, -1), y.movedim(axis, -1)
     x = conjugate(x)

@@ -43,7 +43,7 @@ def _one(
         )
     if axis is None:
         raise ValueError(f"jax.numpy.fft.{function} does not support axis=None.")
-    (place,) = canonical_axes(axis, t.dim())
+    (place,) = canonical_axes(axis, t.dim(), error=IndexError if "hfft" in function else ValueError)
     if n is not None and operator.index(n) < 1:
         raise ValueError(f"Shape should be non-negative, got {[n]}.")
     return Array(_transformed(transform, t, n, place, kind))
@@ -192,7 +192,7 @@ def _shifted(function: str, x: Any, axes: Axis, sign: int) -> Array:
 
     check_arraylike(function, x)
     sizes = shape(x)
-    places = canonical_axes(axes, len(sizes))
+    places = canonical_axes(axes, len(sizes), error=IndexError)
     shifts = tuple(sizes[d] // 2 if sign > 0 else -(sizes[d] // 2) for d in places)
     return roll(x, shifts, places) if places else reshape(x, sizes)
 
