@@ -74,7 +74,7 @@ SHAPES = [
     "jnp.hsplit(x, 2)", "jnp.vsplit(x, 3)", "jnp.dsplit(x[None], 2)", "jnp.unstack(x)", "jnp.append(x, 1)", "jnp.append(x, x, 0)", "jnp.insert(x, 1, 9.0, 1)", "jnp.insert(x, 2, x[0], 0)", "jnp.delete(x, 1, 1)",
     "jnp.delete(x, np.array([0, 2]), 1)", "jnp.array([x[0, 0], 1.0, x[1, 2]])", "jnp.array([[x[0, 0], 1], [2, 3]])", "jnp.block([[x, x], [x, x]])", "jnp.atleast_1d(x[0, 0])", "jnp.atleast_2d(x[0])",
     "jnp.atleast_3d(x)", "jnp.meshgrid(x[0], x[1])", "jnp.vander(x[0])", "jnp.sort(x)", "jnp.sort(x, 0, descending=True)", "jnp.partition(x, 2)", "lax.sort(x, dimension=0)", "lax.sort([x, x * 2], num_keys=1)[1]",
-    "lax.sort_key_val(x, x * x)", "lax.top_k(x, 2)[0]", "lax.approx_max_k(x, 2)[0]", "lax.approx_min_k(x, 2)[0]", "jnp.trim_zeros(x[0])", "jnp.fill_diagonal(x, 2.0, inplace=False)", "jnp.fill_diagonal(x, x[0, :3], inplace=False)",
+    "lax.sort_key_val(x, x * x)", "lax.top_k(x, 2)[0]", "lax.approx_max_k(x, 2)[0]", "lax.approx_min_k(x, 2)[0]", "jnp.fill_diagonal(x, 2.0, inplace=False)", "jnp.fill_diagonal(x, x[0, :3], inplace=False)",
     "jnp.place(x, np.eye(3, 4) > 0, x[0], inplace=False)", "jnp.put(x, jnp.array([1, 5]), x[0, :2], inplace=False)", "jnp.put_along_axis(x, jnp.array([[0], [1], [3]]), 7.0, 1, inplace=False)",
     "jnp.extract(np.eye(3, 4) > 0, x, size=3)", "jnp.compress(np.array([True, False, True]), x, 0, size=2)", "jnp.choose(jnp.array([0, 1, 2, 1]), x, mode='clip')", "jnp.select([x > 1, x > 0], [x, -x], 0.5)", "jnp.piecewise(x, [x < 0, x > 1], [0.0, lambda v: v * v, 2])",
     "jnp.take(x, jnp.array([0, 2, 2]), 1)", "jnp.take(x, 3)", "jnp.take(x, jnp.array([0, -1, 7]), mode='clip')", "jnp.take(x, jnp.array([0, 9]), 1, mode='wrap')", "jnp.take_along_axis(x, jnp.argsort(x), 1)", "jnp.interp(x, jnp.array([-1.0, 0.0, 2.0]), jnp.array([3.0, 1.0, 5.0]))",
@@ -98,7 +98,7 @@ UPDATES = [  # of x: 3, 4 by y: (), 4 or 3, 4
         ("0", "y"), ("1, 2", "y"), (":, 1", "y"), ("0", "v"), ("::2", "y"), ("::-1, 1:", "y"), ("jnp.int32(1)", "v"), (f"jnp.array({COUNTED})", "y"),
         ("jnp.array([0, 1, 2]), jnp.array([1, 3, 0])", "y"), (f":, jnp.array({COUNTED})", "y"), ("jnp.array([0, 5])", "v"), ("jnp.argmax(x[:, 0])", "v"), ("-1, -2", "y"), ("None, 0", "v"),
     )
-    if not (method in ("divide", "power") and index.startswith("jnp.array([0, 2, 2"))
+    if not (method in ("multiply", "divide", "power") and "jnp.array" in index)  # JAX has no derivative
 ]  # fmt: skip
 
 TWO = [
@@ -117,11 +117,11 @@ TWO = [
     ("lax.conv(x, y, (1, 1), 'SAME')", "x:2,3,5,5 y:4,3,3,3"), ("lax.conv_general_dilated(x, y, (2,), 'VALID', (1,), (1,))", "x:2,3,6 y:4,3,2"), ("lax.conv_general_dilated(x, y, (1,), 'SAME', feature_group_count=2)", "x:2,4,6 y:4,2,3"),
     ("lax.conv_transpose(x, y, (2,), 'SAME', dimension_numbers=('NCH', 'OIH', 'NCH'))", "x:2,3,4 y:3,3,3"), ("lax.conv_general_dilated_patches(x, (2, 2), (1, 1), 'VALID') * y", "x:1,2,3,3 y:"), ("lax.conv_with_general_padding(x, y, (1,), [(1, 1)], None, None)", "x:2,3,6 y:4,3,2"),
     ("lax.conv_general_dilated_local(x, y, (1,), 'VALID', (2,))", "x:2,3,4 y:4,6,3"), ("lax.dynamic_update_slice(x, y, (1, 1))", "x:3,4 y:2,2"), ("lax.dynamic_update_slice_in_dim(x, y, 1, 1)", "x:3,4 y:3,2"), ("lax.dynamic_update_index_in_dim(x, y, 1, 0)", "x:3,4 y:4"),
-    ("lax.pad(x, y, ((1, 1, 0), (0, 0, 1)))", "x:3,4 y:"), ("lax.concatenate([x, y], 0)", "x:2,4 y:3,4"), ("lax.igamma(x, y)", "x:+3 y:+3"), ("lax.igammac(x, y)", "x:+3 y:+3"), ("lax.betainc(2.0, 3.0, x)", "x:%3"), ("lax.complex(x, y).real", "x:3 y:3"), ("abs(lax.complex(x, y))", "x:3 y:3"),
+    ("lax.pad(x, y, ((1, 1, 0), (0, 0, 1)))", "x:3,4 y:"), ("lax.concatenate([x, y], 0)", "x:2,4 y:3,4"), ("lax.igammac(x, y)", "x:+3 y:+3"), ("lax.betainc(2.0, 3.0, x)", "x:%3"), ("lax.complex(x, y).real", "x:3 y:3"), ("abs(lax.complex(x, y))", "x:3 y:3"),
     ("jnp.real(lax.complex(x, y) ** 2)", "x:3 y:3"), ("jnp.angle(lax.complex(x, y))", "x:+3 y:3"), ("jnp.exp(lax.complex(x, y)).imag", "x:3 y:3"), ("lax.conj(lax.complex(x, y)).imag", "x:3 y:3"), ("lax.imag(lax.complex(x, y)) + lax.real(lax.complex(x, y))", "x:3 y:3"),
     ("lax.scatter(x, jnp.array([[0], [2]]), y, lax.ScatterDimensionNumbers((1,), (0,), (0,)))", "x:3,4 y:2,4"), ("lax.scatter_add(x, jnp.array([[0], [0]]), y, lax.ScatterDimensionNumbers((1,), (0,), (0,)))", "x:3,4 y:2,4"), ("lax.scatter_sub(x, jnp.array([[0], [0]]), y, lax.ScatterDimensionNumbers((1,), (0,), (0,)))", "x:3,4 y:2,4"),
     ("lax.scatter_mul(x, jnp.array([[0], [1]]), y, lax.ScatterDimensionNumbers((1,), (0,), (0,)), unique_indices=True)", "x:3,4 y:2,4"), ("lax.scatter_min(x, jnp.array([[0], [1]]), y, lax.ScatterDimensionNumbers((1,), (0,), (0,)))", "x:3,4 y:2,4"), ("lax.scatter_max(x, jnp.array([[0], [1]]), y, lax.ScatterDimensionNumbers((1,), (0,), (0,)))", "x:3,4 y:2,4"),
-    ("lax.scatter_apply(x, jnp.array([[0]]), jnp.sin, lax.ScatterDimensionNumbers((0,), (0,), (0,)), update_shape=(1, 4)) * y", "x:3,4 y:"), ("lax.ragged_dot(x, y, jnp.array([2, 1]))", "x:3,4 y:2,4,5"), ("lax.scaled_dot(x, y)", "x:3,4 y:4,5"),
+    ("lax.scatter_apply(x, jnp.array([[0]]), jnp.sin, lax.ScatterDimensionNumbers((0,), (0,), (0,)), update_shape=(1, 4)) * y", "x:3,4 y:"), ("lax.ragged_dot(x, y, jnp.array([2, 1]))", "x:3,4 y:2,4,5"),
     ("lax.scan(lambda c, t: (c * t + y, c), y, x)", "x:5 y:"), ("lax.scan(lambda c, t: (jnp.sin(c @ y) + t, c.sum()), x[0], x)", "x:3,4 y:4,4"), ("lax.scan(lambda c, t: (c.at[0].set(t * y), c[1]), jnp.zeros(3), x)", "x:5 y:"),
     ("lax.fori_loop(0, 3, lambda i, c: c * y + x[i], x[0])", "x:5 y:"), ("lax.fori_loop(0, 3, lambda i, c: c.at[i].set(c[i] * y), x)", "x:5 y:"), ("lax.cond(True, lambda a: jnp.sin(a) * y, lambda a: a + y, x)", "x:3 y:"), ("lax.cond(y > 0, lambda a: jnp.sin(a) * y, lambda a: a + y, x)", "x:3 y:"),
     ("lax.switch(jnp.int32(y * 0 + 1), [lambda a: a, lambda a: a * y], x)", "x:3 y:"), ("lax.map(lambda t: t * y, x)", "x:3 y:"), ("lax.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (x, y))[1]", "x:5 y:5"), ("jax.checkpoint(lambda a, b: jnp.sin(a * b))(x, y)", "x:3 y:"),

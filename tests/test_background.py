@@ -222,8 +222,10 @@ def work(number):
 
 if __name__ == "__main__":
     f = function(); f.check(); f.check()
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        print(pool.map(work, [1, 2]))
+    pool = multiprocessing.get_context("spawn").Pool(2)
+    print(pool.map(work, [1, 2]))
+    pool.close()  # not terminated: that leaves semaphores behind, with a warning
+    pool.join()
 """
     )
     assert run("", str(main)) == "[2, 4]\n"

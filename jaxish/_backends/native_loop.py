@@ -217,7 +217,11 @@ def _from_cache(key: str) -> NativeLoop | None:
 def _built(key: str, command: Sequence[str], source: str) -> NativeLoop:
     with cache.scratch() as folder:
         text, library = folder / "loop.cpp", folder / "loop.so"
-        text.write_text(source)
+        try:
+            text.write_text(source)
+        except OSError:
+            cache.check_room()
+            raise
         # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
         for extras in (["-DVECTOR_MATH", "-lmvec"], []):
             result = subprocess.run(
