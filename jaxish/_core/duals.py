@@ -70,6 +70,11 @@ class _Depth(threading.local):
 _depth = _Depth()
 
 
+def is_active() -> bool:
+    """Tell whether a function is being pushed forward in this thread."""
+    return bool(_depth.calls)
+
+
 def typed_numbers() -> AbstractContextManager[Any]:
     """Return the context manager for rules of primitives, which torch calls with all function modes put aside."""
     return _TYPED_NUMBERS if _depth.calls else nullcontext()

@@ -43,7 +43,7 @@ from torch.fx.graph_module import _loader
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from . import cache, errors, functorch
+from . import cache, duals, errors, functorch
 from .torch_modes import no_anomaly, no_autocast
 
 # Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
@@ -307,6 +307,9 @@ class Trace(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
             return self._reshaped_in_place(func, args, kwargs or {})
+        # Fakes remember results by shapes and strides, which do not tell what shares memory (2.13): forward mode, which
+        # asks for that, then took tangents for laid out as they were not. Without that memory a trace takes twice as long.
+        self.fake_mode.cache_enabled = not duals.is_active()
         kwargs = kwargs or {}
         if func in _OF_NUMBERS and not isinstance(args[0], Tensor):
             args = (self._number(args[0]), *args[1:])
