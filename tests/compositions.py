@@ -10,7 +10,6 @@ import argparse
 import itertools
 import sys
 import time
-import traceback
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -188,8 +187,6 @@ def failures(expression: str, spec: str, only: Callable[[str], bool] = lambda na
                     problem = difference(run(*given), wanted)
                 except Exception as error:
                     problem = f"{type(error).__name__}: {error}"
-                    if "--traceback" in sys.argv:
-                        traceback.print_exc()
                 yield (f"{axes} {label}", problem or "")
 
 
@@ -198,7 +195,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pattern", nargs="?", default="", help="only cases that contain this text")
     parser.add_argument("--part", default="0/1", help="k/n: every n-th case, from the k-th on")
-    parser.add_argument("--traceback", action="store_true", help="print where exceptions come from")
     options = parser.parse_args()
     first, step = map(int, options.part.split("/"))
     count = wrong = 0

@@ -204,10 +204,12 @@ class _Apply(torch.autograd.Function):
 def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return the results as torch wants those of a function that is differentiated.
 
-    A result that is an input itself would be taken for one changed in place; the tangent of an expanded one is written
-    into memory laid out like it, where several elements are one.
+    A result that is an input itself would be taken for one changed in place; in forward mode the tangent of an expanded
+    one is written into memory laid out like it, where several elements are one.
     """
-    apart = [r.view_as(r) if any(r is i for i in inputs) else r for r in results]
+    apart = (r.view_as(r) if any(r is i for i in inputs) else r for r in results)
+    if not duals.is_active():
+        return tuple(apart)
     return tuple(r.contiguous() if 0 in r.stride() and r.numel() > 1 else r for r in apart)
 
 
