@@ -5,7 +5,6 @@ import logging
 import os
 import pathlib
 import random
-import resource
 import signal
 import stat
 import subprocess
@@ -44,11 +43,9 @@ def environment(folder, tier="compiled", **variables):
     return {**given, "JAXISH_CACHE_DIR": str(folder), "JAXISH_JIT_TIER": tier, **variables}
 
 
-def run(folder, tier="compiled", before=None, **variables):
-    command = [sys.executable, str(PROGRAM)]
-    done = subprocess.run(
-        command, env=environment(folder, tier, **variables), capture_output=True, text=True, preexec_fn=before
-    )
+def run(folder, tier="compiled", command=(str(PROGRAM),), **variables):
+    command = [sys.executable, *command]
+    done = subprocess.run(command, env=environment(folder, tier, **variables), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -149,11 +146,10 @@ def test_no_home_is_a_sentence(monkeypatch):
 
 
 def test_a_disk_that_fills_up_means_direct_with_one_warning(tmp_path):
-    def little_room():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
-
+    little_room = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))"
+    program = f"{little_room}; import runpy; runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
     for tier in ("compiled", "direct"):
-        done = run(tmp_path / "cache", tier, little_room)
+        done = run(tmp_path / "cache", tier, ["-c", program])
         assert done.stdout.startswith("direct")
         assert done.stderr.count(f"{tmp_path}/cache cannot be written") == (tier == "compiled"), done.stderr
 
