@@ -53,9 +53,9 @@ def info() -> int:
     import numpy
     import torch
 
-    from ._backends import registry
-    from ._backends.devices import devices
+    from ._compile import registry
     from ._core import cache, machine
+    from ._devices.devices import devices
     from .version import JAX_VERSION, __version__
 
     try:

@@ -11,7 +11,7 @@ import numpy as np
 import jaxish
 import jaxish.lax
 import jaxish.numpy as jnp
-from jaxish._backends import executable
+from jaxish._compile import executable
 from jaxish._core import config
 
 x = np.linspace(0, 1, 1000, dtype=np.float32)

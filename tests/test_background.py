@@ -12,14 +12,14 @@ import pytest
 
 import jaxish
 import jaxish.numpy as jnp
-from jaxish._backends import background
+from jaxish._compile import background
 from jaxish._core import cache, config
 
 # `switched(f)` calls f until it runs compiled; `worker()` is the process that compiles.
 HEAD = """
 import multiprocessing, os, sys, time
 import jaxish, jaxish.numpy as jnp, numpy as np
-from jaxish._backends import background, executable
+from jaxish._compile import background, executable
 
 x = np.linspace(0, 1, 100, dtype=np.float32)
 

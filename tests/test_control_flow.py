@@ -256,7 +256,7 @@ def test_a_body_is_traced_once_for_its_types():
 def test_the_gradient_of_a_scan_stacks_only_what_going_back_reads():
     import jaxish
     from jaxish._core import residuals
-    from jaxish.lax.control_flow.scan import _carries_read
+    from jaxish._lax.control_flow.scan import _carries_read
 
     traced = jaxish.jit(lambda h: jaxish.lax.scan(lambda h, x: (jaxish.numpy.tanh(h + x), None), h, X)).trace(H)
     scan = next(n.target for n in traced._program.closed.graph.module.graph.nodes if hasattr(n.target, "graphs"))

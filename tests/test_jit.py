@@ -204,7 +204,7 @@ def test_compiled_and_direct_agree(make, tier):
 
 
 def test_a_graph_travels_to_the_compiling_process_as_it_is():
-    from jaxish._backends import executable
+    from jaxish._compile import executable
 
     traced = jaxish.jit(lambda x: jaxish.lax.scan(lambda c, v: (c + v, c), jaxish.numpy.zeros(()), x)).trace(X)
     request = executable.of(traced._program.closed.graph).request()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from oracle import agree
 
-from jaxish._backends import executable, inductor, masks, registry
+from jaxish._compile import executable, inductor, masks, registry
 from jaxish._core import graph
 from jaxish._core.graph import TensorType
 

@@ -5,7 +5,7 @@ import pytest
 from oracle import agree
 
 import jaxish
-from jaxish._backends import loop_emitter, native_loop
+from jaxish._compile import loop_emitter, native_loop
 
 pytestmark = pytest.mark.usefixtures("compiled")
 V = np.array([0.3, -0.7, 1.5], np.float32)

@@ -6,7 +6,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish.random import draws, lanes, uniforms
+from jaxish._random import draws, lanes, uniforms
 
 MEANS = np.random.default_rng(0).uniform(0, 40, 1001).astype("float32")
 LATE = np.where(np.arange(1001) == 800, 30, 3).astype("float32")  # one sample by rejection, near the end

@@ -16,8 +16,9 @@ from oracle import agree, compare_values
 from random_programs import COMPUTED, DRAWS, GRAPHS, LOOPS, WHOLE, trained
 
 import jaxish
-from jaxish._backends import executable, partition
+from jaxish._compile import executable
 from jaxish._core.boxes import Box
+from jaxish._devices import partition
 
 SPECS = [("x",), ("x", "y"), (("x", "y"),), (None, "x")]
 LOOSE: Any = {"rtol": 1e-4, "atol": 1e-5}  # the values themselves are compared to the last bits in test_random_samplers

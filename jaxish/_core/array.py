@@ -1,7 +1,7 @@
 """Array: an immutable handle on one torch tensor, plus a weak-type flag.
 
 Shape, dtype and device are the tensor's; nothing is stored twice. This module holds the handle: what an array is,
-prints as and converts to. Operators and methods that compute are added by `jaxish.numpy.array_methods`, since they
+prints as and converts to. Operators and methods that compute are added by `jaxish._numpy.array_methods`, since they
 are jax.numpy functions. `tensor_of` is the one way from a handle to its tensor: it makes captured arrays inputs of
 the trace that is active.
 """

@@ -6,7 +6,7 @@ of it; and what does not match its digest is thrown away, with a sentence in the
 files are taken out into a scratch folder, which goes when its owner goes. So entries may be thrown away at any time.
 
     ROOT / build / entries / key        build: versions, compiler and processor (machine.py)
-                 / headers / key        precompiled headers (`_backends/inductor_files.py`)
+                 / headers / key        precompiled headers (`_compile/inductor_files.py`)
                  / scratch / random     one for each process at work, locked by it
 """
 

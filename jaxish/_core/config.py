@@ -165,7 +165,7 @@ backend = Flag("jaxish_backend", "inductor", "The torch.compile backend that com
 
 FLAGS = {flag.name: flag for flag in list(globals().values()) if isinstance(flag, Flag)}
 
-# The meshes in force (`_backends/meshes.py`): no option of the user's, but traced programs depend on them.
+# The meshes in force (`_devices/meshes.py`): no option of the user's, but traced programs depend on them.
 mesh = Flag("jaxish_mesh_in_force", None, "The mesh of set_mesh, that of use_abstract_mesh, and that of `with mesh:`.")
 
 

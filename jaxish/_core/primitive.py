@@ -29,7 +29,7 @@ from .graph import Graph, TensorType
 
 Dims = Sequence[int | None]
 
-# What runs primitives in a program of several processes (`_backends/spmd.py`), where inputs may be distributed.
+# What runs primitives in a program of several processes (`_devices/spmd.py`), where inputs may be distributed.
 among_processes: "Callable[[Primitive, Sequence[Tensor]], list[Tensor]] | None" = None
 
 
@@ -41,7 +41,7 @@ class Primitive:
 
     is_elementwise = False  # whether each element of the result is made of one element of each operand, broadcast
     places_results = False  # whether it lays its results over devices
-    is_instruction = False  # whether loops in C++ (`_backends/loop_emitter.py`) have it as an operation of its own
+    is_instruction = False  # whether loops in C++ (`_compile/loop_emitter.py`) have it as an operation of its own
 
     @property
     def has_effect(self) -> bool:

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._backends import devices, processes
-from .._backends.constraint import constrained, sharding_of
-from .._backends.shardings import Index, Sharding
 from .._core import dtypes, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.dimensions import canonical_shape
+from .._devices import devices, processes
+from .._devices.constraint import constrained, sharding_of
+from .._devices.shardings import Index, Sharding
 
 
 def make_array_from_callback(

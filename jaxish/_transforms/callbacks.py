@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._backends import structured
+from .._compile import structured
 from .._core import dtypes, errors, functorch, graph, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.graph import TensorType

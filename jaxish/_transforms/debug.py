@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .._backends.constraint import sharding_of
 from .._core import tree
 from .._core.array import as_array, is_abstract
+from .._devices.constraint import sharding_of
 from .callbacks import debug_callback
 
 _log = logging.getLogger("jaxish")

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from .. import version
-from .._backends import devices
 from .._core import functorch, graph
 from .._core.array import Array, is_abstract
+from .._devices import devices
 from .flat import name_of, wraps
 
 

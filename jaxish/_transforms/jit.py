@@ -20,13 +20,14 @@ import optree
 import torch
 from torch import Tensor
 
-from .._backends import constraint, executable
+from .._compile import executable
 from .._core import axes, config, derived, dtypes, functorch, graph, residuals, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.extended import blank
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
+from .._devices import constraint
 from . import key_reuse
 from .flat import Output, arrays_from, as_argument, check_callable, name_of
 from .placement import Placement

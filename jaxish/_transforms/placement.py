@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._backends import devices, meshes
-from .._backends.constraint import constrained, is_committed, sharding_of, shards_of
-from .._backends.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, resolve
 from .._core import graph, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.extended import ExtendedArray
+from .._devices import devices, meshes
+from .._devices.constraint import constrained, is_committed, sharding_of, shards_of
+from .._devices.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from torch import Tensor
 
-from .._backends import processes
-from .._backends.constraint import constrained, sharding_of
-from .._backends.devices import devices as all_devices
-from .._backends.meshes import AbstractMesh, Mesh, mesh_in_force
-from .._backends.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
 from .._core import axes, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
+from .._devices import processes
+from .._devices.constraint import constrained, sharding_of
+from .._devices.devices import devices as all_devices
+from .._devices.meshes import AbstractMesh, Mesh, mesh_in_force
+from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
 from .flat import Output, arrays_from, check_callable, name_of, wraps
 from .jit import jit
 from .vmap import vmap

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .._backends import executable
+from .._compile import executable
 from .._core import config, tree
 from .._core.array import tensor_of, type_text
 from .jaxpr import ClosedJaxpr, closed_jaxpr

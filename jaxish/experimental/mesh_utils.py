@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backends.devices import devices as all_devices
+from .._devices.devices import devices as all_devices
 
 
 def create_device_mesh(

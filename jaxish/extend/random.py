@@ -6,13 +6,13 @@ from typing import Any
 import torch
 
 from .._core.array import Array, as_array, tensor_of
-from ..random import threefry
-from ..random.generators import PRNGImpl
-from ..random.generators import rbg_prng_impl as rbg_prng_impl
-from ..random.generators import threefry_prng_impl as threefry_prng_impl
-from ..random.generators import unsafe_rbg_prng_impl as unsafe_rbg_prng_impl
-from ..random.key_array import KeyArray, PRNGSpec
-from ..random.keys import custom_generator, key
+from .._random import threefry
+from .._random.generators import PRNGImpl
+from .._random.generators import rbg_prng_impl as rbg_prng_impl
+from .._random.generators import threefry_prng_impl as threefry_prng_impl
+from .._random.generators import unsafe_rbg_prng_impl as unsafe_rbg_prng_impl
+from .._random.key_array import KeyArray, PRNGSpec
+from .._random.keys import custom_generator, key
 
 
 def define_prng_impl(

@@ -28,7 +28,7 @@ from cases import DTYPES
 from programs import Program, draw_program, every
 
 import jaxish
-from jaxish._backends.loop_operators import C_TYPES
+from jaxish._compile.loop_operators import C_TYPES
 
 # How many lanes and programs a batch has. Reading and writing by index runs step by step, and each program of the
 # last two is a loop of its own.

@@ -13,8 +13,8 @@ import torch
 import values
 from agreement import differences
 
-from jaxish._backends import native_loop
-from jaxish._backends.loop_operators import C_TYPES, OPERATORS
+from jaxish._compile import native_loop
+from jaxish._compile.loop_operators import C_TYPES, OPERATORS
 from jaxish._core import graph
 from jaxish._core.graph import TensorType
 

@@ -31,8 +31,8 @@ def _run(lanes: int, ways: list[str]) -> int:
     from programs import every
 
     import jaxish
-    from jaxish._backends import native_loop
-    from jaxish._backends.loop_operators import C_TYPES
+    from jaxish._compile import native_loop
+    from jaxish._compile.loop_operators import C_TYPES
 
     native_loop.extra_flags += FLAGS
     count = 0

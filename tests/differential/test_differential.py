@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from programs import draw_program, every
 
 import jaxish
-from jaxish._backends import loop_emitter
-from jaxish._backends.loop_operators import C_TYPES, OPERATORS, REDUCTIONS
+from jaxish._compile import loop_emitter
+from jaxish._compile.loop_operators import C_TYPES, OPERATORS, REDUCTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -12,7 +12,7 @@ import numpy as np
 from programs import Program
 
 import jaxish
-from jaxish._backends import loop_emitter, native_loop
+from jaxish._compile import loop_emitter, native_loop
 from jaxish._core import config
 
 Lanes = Sequence[np.ndarray]

@@ -1,0 +1,253 @@
+"""Compiling off the critical path: a worker process fills the cache on disk, this process loads from it.
+
+A thread in this process would not do: Inductor is Python, and holding the interpreter's lock it slowed the main
+thread tenfold on two cores. So a graph travels to a worker of lower priority as a pickle; the worker compiles it,
+which leaves the result in the cache on disk; then a thread here compiles the same graph, finds it in the cache (about
+0.1 s), and switches the executable over.
+
+`main` is the worker. Requests and answers are pickles, in pipes that only the two processes have. The worker has a
+session of its own, so that Ctrl-C is not its business, and ends with its parent, however that ends.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .._core import cache, config
+from . import registry
+
+if TYPE_CHECKING:
+    from .executable import Executable
+
+_log = logging.getLogger("jaxish")
+_DEATHS = 3  # of workers, one after the other, after which no more are started
+
+
+class Compiler:
+    """The worker process, and the thread that feeds it one graph after the other; both start with the first graph."""
+
+    def __init__(self) -> None:
+        # A graph that is gone, as its function is, need not be compiled.
+        self._pending: queue.SimpleQueue[weakref.ref[Executable] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._deaths = 0
+        self._stopped = False
+        self._unfinished: weakref.WeakSet[Executable] = weakref.WeakSet()
+
+    def submit(self, executable: "Executable") -> None:
+        """Have a graph compiled; its executable switches over when that is done."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._feed, name="jaxish-compiler", daemon=True)
+                self._thread.start()
+                atexit.register(self.stop)
+            self._unfinished.add(executable)
+        self._pending.put(weakref.ref(executable))
+
+    def _feed(self) -> None:
+        while (reference := self._pending.get()) is not None and not self._stopped:
+            executable = reference()
+            if executable is not None:
+                self._try(executable)
+            del executable  # while the next one is waited for
+
+    def _try(self, executable: "Executable") -> None:
+        try:
+            self._compile(executable)
+        except cache.Unusable as error:
+            cache.warn(str(error))
+        except Exception as error:
+            # The graph goes on as it runs now, operator by operator: slower, and right.
+            if not self._stopped:  # else the process is ending, and what compiling needs is gone
+                _log.warning("jaxish could not compile a graph in the background: %s: %s", type(error).__name__, error)
+        self._unfinished.discard(executable)
+
+    def _compile(self, executable: "Executable") -> None:
+        with registry.one_at_a_time:
+            request = executable.request()
+            is_here = not request.is_worthwhile() or request.is_kept()
+        if is_here or self._worker_compiles(request):
+            executable.compile()
+
+    def _worker_compiles(self, request: Any) -> bool:
+        """Have the worker fill the cache; tell whether it did. Raises its error. One that dies is replaced."""
+        message = pickle.dumps((config.cache_dir.value, config.cache_max_size.value, request))
+        while self._deaths < _DEATHS and not self._stopped:
+            try:
+                worker = self._running()
+                _write(worker.stdin, message)
+                error = pickle.loads(_read(worker.stdout))
+            except (OSError, EOFError):
+                self._bury()
+                self._deaths += not self._stopped
+                continue
+            self._deaths = 0
+            if error is not None:
+                raise error
+            return True
+        if not self._stopped:
+            cache.warn(f"the process that compiles has ended by itself, {_DEATHS} times in a row.")
+        return False
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        with self._lock:
+            if self._stopped:
+                raise EOFError
+            if self._worker is None:
+                self._worker = subprocess.Popen(
+                    [sys.executable, "-I", "-c", _WORKER],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,  # nothing half written that a fork could inherit
+                    start_new_session=True,
+                )
+                _write(self._worker.stdin, pickle.dumps((_search_path(), os.getpid())), sized=False)
+            return self._worker
+
+    def _bury(self) -> None:
+        """Make sure that the worker has ended, and that nothing of it is left."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+            if worker is not None:
+                _kill(worker)
+                worker.wait()
+                _close_pipes(worker)
+
+    def stop(self) -> None:
+        """End the worker, and let the thread come to rest: if the process ended while it is in C++, it would abort."""
+        with self._lock:
+            self._stopped = True
+            if self._worker is not None:
+                _kill(self._worker)
+        self._pending.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout=2)
+
+    def successor(self) -> "Compiler":
+        """Return the compiler of a process that was forked off: the thread and the worker are its parent's alone."""
+        if self._worker is not None:
+            self._worker.returncode = 0  # it is no child of this process
+            _close_pipes(self._worker)
+        atexit.unregister(self.stop)
+        for executable in list(self._unfinished):
+            executable.start_over()
+        return Compiler()
+
+
+def _kill(worker: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(worker.pid, signal.SIGKILL)  # and the C++ compilers that it has started
+
+
+def _close_pipes(worker: "subprocess.Popen[bytes]") -> None:
+    for pipe in (worker.stdin, worker.stdout):
+        assert pipe is not None
+        pipe.close()
+
+
+def _search_path() -> list[str]:
+    """Return where the worker finds modules: where this process does, but none of the user's in the place of others'."""
+    entries = [p for p in sys.path if isinstance(p, str) and os.path.isabs(p)]
+    standard = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    first = [p for p in entries if p.startswith(standard) and "-packages" not in p]
+    ours = [
+        os.path.dirname(os.path.dirname(os.path.abspath(file))) for file in (os.path.dirname(__file__), torch.__file__)
+    ]
+    return list(dict.fromkeys([*first, *ours, *entries]))
+
+
+def _write(pipe: Any, content: bytes, sized: bool = True) -> None:
+    left = memoryview((len(content).to_bytes(8, "little") if sized else b"") + content)
+    while left:
+        left = left[pipe.write(left) :]
+
+
+def _read(pipe: Any) -> bytes:
+    return _exactly(pipe, int.from_bytes(_exactly(pipe, 8), "little"))
+
+
+def _exactly(pipe: Any, count: int) -> bytes:
+    parts = []
+    while count:
+        parts.append(pipe.read(count))
+        if not parts[-1]:
+            raise EOFError
+        count -= len(parts[-1])
+    return b"".join(parts)
+
+
+_compiler = Compiler()
+
+
+def compiler() -> Compiler:
+    """Return this process's background compiler."""
+    return _compiler
+
+
+def _after_fork() -> None:
+    global _compiler
+    _compiler = _compiler.successor()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
+
+# ------------------------------------------------------------------------------------------------------- the worker
+
+# Nothing of the user's is imported, neither `__main__` nor a module that has a name of the standard library's.
+_WORKER = """
+import pickle, sys
+sys.path[:], parent = pickle.load(sys.stdin.buffer)
+from jaxish._compile.background import main
+main(parent)
+"""
+
+
+def main(parent: int) -> None:
+    """Compile what comes in on standard input until it ends, or the parent process does."""
+    os.nice(5)  # behind the main program, but not starved by one that keeps all cores busy
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what compilers print must not get among the answers
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    while True:
+        try:
+            message = _read(sys.stdin.buffer)
+        except EOFError:
+            return
+        _write(answers, pickle.dumps(_error_in(message)))
+
+
+def _end_with(parent: int) -> None:
+    # A parent that was killed may have left its end of the pipe to children of its own.
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _error_in(message: bytes) -> Exception | None:
+    try:
+        cache_dir, cache_max_size, request = pickle.loads(message)
+        config.cache_dir.set(cache_dir)
+        config.cache_max_size.set(cache_max_size)
+        request.compile()
+    except cache.Unusable as error:
+        return error
+    except Exception as error:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return None

@@ -1,0 +1,243 @@
+"""How a graph runs: operator by operator at first, compiled once that pays.
+
+Each graph has one `Executable`, kept in its cache. `run` is an attribute that is replaced as the graph moves up the
+tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`):
+
+  direct     the graph's operators, one by one, always
+  compiled   the backend compiles at the first call
+  auto       the first call runs directly, so that it answers at once; from the second on a worker process compiles
+             (background.py), and calls switch over when the kernel is ready. On a machine without a compiler the
+             graph stays direct, with one warning.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.fx import GraphModule
+
+from .._core import cache, config, debugging, graph, machine
+from .._core.graph import Graph, TensorType
+from .._core.primitive import Primitive
+from .._core.torch_modes import in_own_dtypes
+from .._devices import processes, spmd
+from . import background, registry, structured
+
+
+class Executable:
+    """One graph's way to run: call `run(*tensors)`."""
+
+    def __init__(self, body: Graph) -> None:
+        self.body = body
+        self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
+        self.backend = config.backend.value
+        self._feels_autocast = _feels_autocast(body)
+        # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
+        direct = debugging.is_on() or graph.has_effects(body)
+        tiers = {"direct": self.direct, "compiled": self._compile_and_run, "auto": self._run_first}
+        self._use(tiers["direct" if direct else config.jit_tier.value])
+
+    def _use(self, run: Callable[..., Sequence[Tensor]]) -> None:
+        """Run by `run` from here on."""
+        several = processes.are_several()
+        self._run_alone = run = in_own_dtypes(run) if self._feels_autocast else run
+        self.run: Callable[..., Sequence[Tensor]] = self._run_among_processes if several else run
+
+    @property
+    def direct(self) -> Callable[..., Sequence[Tensor]]:
+        """Run the graph's operators, one by one."""
+        return self.body.module.forward
+
+    def compile(self) -> None:
+        """Compile now, whatever the tier, and run compiled from here on."""
+        if not can_compile() or graph.has_effects(self.body):
+            self._use(self.direct)
+            return
+        with registry.one_at_a_time:
+            if self._compiled is not None:  # another thread was here
+                return
+            request = self.request()
+            try:
+                self._use(request.compile() if request.is_worthwhile() else _unfused(self.body))
+            except cache.Unusable as error:
+                cache.warn(str(error))
+                self._use(self.direct)
+            else:
+                self._compiled = request
+
+    def request(self) -> "Request":
+        """Return what compiling takes: lowered graph, input types and backend."""
+        module = lowered(self.body, self.backend)
+        return Request(module, self.body.in_types, self.backend, structured.types_in(module))
+
+    def _run_among_processes(self, *tensors: Tensor) -> Sequence[Tensor]:
+        return spmd.run(self.body, tensors, self._run_alone, lambda body: of(body).run)
+
+    def _compile_and_run(self, *tensors: Tensor) -> Sequence[Tensor]:
+        self.compile()
+        return self.run(*tensors)
+
+    def _run_first(self, *tensors: Tensor) -> Sequence[Tensor]:
+        self._use(self._run_again)
+        return self.direct(*tensors)
+
+    def start_over(self) -> None:
+        """Run directly, and wait for another reason to compile: what was under way will not be finished."""
+        self._use(self._run_again)
+
+    def _run_again(self, *tensors: Tensor) -> Sequence[Tensor]:
+        self._use(self.direct)
+        if can_compile():
+            background.compiler().submit(self)
+        return self.direct(*tensors)
+
+
+_PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "convolution", "einsum"}
+
+
+def _feels_autocast(body: Graph) -> bool:
+    """Tell whether a graph computes something that torch's autocast would do in other dtypes."""
+    return any(
+        getattr(node.target, "__name__", "").split(".")[0] in _PRODUCTS
+        or ((type := graph.type_of(node)) is not None and type.dtype in (torch.float16, torch.bfloat16))
+        for node in body.module.graph.nodes
+    )
+
+
+# Operators that only look at memory in another way, and the functions by which Python reaches them fastest.
+_VIEWS: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.reshape.default: torch.reshape, torch.ops.aten.unsqueeze.default: torch.unsqueeze,
+    torch.ops.aten.squeeze.dim: torch.squeeze, torch.ops.aten.permute.default: torch.permute,
+    torch.ops.aten.transpose.int: torch.transpose, torch.ops.aten.t.default: torch.t,
+    torch.ops.aten.select.int: torch.select, torch.ops.aten.expand.default: Tensor.expand,
+    torch.ops.aten.view.dtype: Tensor.view, torch.ops.aten.unbind.int: torch.unbind, operator.getitem: operator.getitem,
+}  # fmt: skip
+
+
+def _unfused(body: Graph) -> Callable[..., Sequence[Tensor]]:
+    """Return the graph as a Python function, its views by their fastest ways."""
+    copy, copies = fx.Graph(), {}
+    for node in body.module.graph.nodes:
+        copies[node] = copy.node_copy(node, lambda n: copies[n])
+        copies[node].target = _VIEWS.get(node.target, node.target)
+    return GraphModule(body.module, copy, "jaxish_graph").forward
+
+
+@dataclass(frozen=True)
+class Request:
+    """A graph to be compiled, here or in another process."""
+
+    module: GraphModule
+    in_types: tuple[TensorType, ...]
+    backend: str
+    structured_types: dict[str, tuple[TensorType, ...]]
+
+    def compile(self) -> Callable[..., Sequence[Tensor]]:
+        """Return the compiled graph."""
+        structured.declare(self.structured_types)
+        return registry.lookup(self.backend)(self.module, _examples(self.in_types))
+
+    def is_kept(self) -> bool:
+        """Tell whether the cache on disk has the compiled graph, so that compiling means loading it."""
+        structured.declare(self.structured_types)
+        return registry.is_kept(self.backend, self.module, _examples(self.in_types))
+
+    def is_worthwhile(self) -> bool:
+        """Tell whether a compiler has something to fuse: what a primitive is made of, it compiles by itself."""
+        called = [n.target for n in self.module.graph.nodes if n.op == "call_function" and n.target not in _VIEWS]
+        computing = [t for t in called if t is not torch.ops.jaxish.structured.default]
+        return len(computing) > 1 or len(computing) == len(called) > 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickled GraphModule is traced anew where it is loaded, which turns operators without inputs (full, arange)
+        # into constants: another graph, which the cache on disk does not know. So the nodes travel one by one.
+        to_name: Any = lambda node: _NodeName(node.name)  # noqa: E731
+        nodes = [
+            (n.op, n.name, _target_name(n.target), fx.map_arg((n.args, n.kwargs), to_name), graph.type_of(n))
+            for n in self.module.graph.nodes
+        ]
+        return _request, (nodes, self.in_types, self.backend, self.structured_types)
+
+
+@dataclass(frozen=True)
+class _NodeName:
+    """A reference to a node in a pickled graph."""
+
+    name: str
+
+
+def _target_name(target: Any) -> str:
+    if target is operator.getitem:
+        return "getitem"
+    return str(target)
+
+
+def _target(name: str) -> Any:
+    if name == "getitem":
+        return operator.getitem
+    namespace, function, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), function), overload)
+
+
+def _request(nodes: list[Any], in_types: Any, backend: str, structured_types: Any) -> Request:
+    graph, made = fx.Graph(), {}
+    for op, name, target, (args, kwargs), type in nodes:
+        args, kwargs = _with_nodes(args, made), _with_nodes(kwargs, made)
+        function = _target(target) if op == "call_function" else target
+        made[name] = graph.create_node(op, function, args, kwargs, name)
+        made[name].meta["val"] = type
+    return Request(GraphModule(torch.nn.Module(), graph, "jaxish_graph"), in_types, backend, structured_types)
+
+
+def _with_nodes(value: Any, made: dict[str, fx.Node]) -> Any:
+    if isinstance(value, _NodeName):
+        return made[value.name]
+    if isinstance(value, dict):
+        return {k: _with_nodes(v, made) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_with_nodes(v, made) for v in value)
+    return value
+
+
+def of(body: Graph) -> Executable:
+    """Return the executable of a graph."""
+    found = body.cache.get("executable")
+    if found is None:
+        found = body.cache["executable"] = Executable(body)
+    return found
+
+
+def lowered(body: Graph, backend: str) -> GraphModule:
+    """Return the graph with structured primitives spelled out in operators that `backend` knows."""
+    if not any(isinstance(node.target, Primitive) for node in body.module.graph.nodes):
+        return body.module
+    return graph.trace(body, body.in_types, lowering=backend).graph.module
+
+
+def examples(body: Graph) -> list[Tensor]:
+    """Return example inputs of a graph: tensors of its input types without memory."""
+    return _examples(body.in_types)
+
+
+def _examples(types: Sequence[TensorType]) -> list[Tensor]:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    cache.import_dynamo()
+    with FakeTensorMode():
+        return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types]
+
+
+def can_compile() -> bool:
+    """Tell whether there is a C++ compiler and a folder for what it makes; warn once where there is not."""
+    try:
+        cache.folder()
+    except cache.Unusable as error:
+        cache.warn(str(error))
+        return False
+    if machine.compiler() is None:
+        cache.warn("there is no C++ compiler (g++ or clang++). Install one.")
+        return False
+    return True

@@ -1,0 +1,122 @@
+"""What loops and branches share: their functions traced to graphs, carries checked, primitives that hold graphs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ..._compile import structured
+from ..._core import dtypes, graph, tree
+from ..._core.array import Array, tensor_of, type_text
+from ..._core.graph import Graph
+from ..._core.primitive import Primitive, graph_identity
+from ..._core.promotion import convert
+from ..._transforms.flat import as_argument, name_of
+from ..._transforms.jit import Program, programs_of, trace_program, types_key
+
+
+class Structured(Primitive):
+    """A primitive that holds graphs. Within compiled code it is one opaque operator."""
+
+    graphs: tuple[Graph, ...]
+    parameters: tuple[Any, ...] = ()
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        return structured.call(self, self.identity(), inputs)
+
+    def identity(self) -> str:
+        return f"{self.__name__}{self.parameters}{[graph_identity(g) for g in self.graphs]}"
+
+
+@dataclass
+class Operands:
+    """A pytree of arrays taken apart."""
+
+    arrays: list[Array]
+    spec: tree.Spec
+
+    @staticmethod
+    def of(values: Any, function: str) -> "Operands":
+        """Flatten `values`. Raises `TypeError` for a leaf that is no array or scalar."""
+        leaves, spec = tree.flatten(values)
+        return Operands([as_argument(leaf, function) for leaf in leaves], spec)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors, as the active trace sees them."""
+        return [tensor_of(a) for a in self.arrays]
+
+
+def trace_body(fun: Callable[..., Any], arrays: Sequence[Array], spec: tree.Spec, what: str) -> Program:
+    """Trace `fun`, whose positional arguments are the tree of `arrays`; once per types, unless it captures a tracer."""
+    programs, key = programs_of(fun, what), types_key(arrays, spec)
+    found = programs.get(key)
+    if found is None:
+        found = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), what)
+        if not found.closed.captures_tracers:
+            programs[key] = found
+    return found
+
+
+def carry_program(
+    trace: Callable[[Sequence[Array]], Program],
+    init: Operands,
+    carry_spec: Callable[[Program], Any],
+    what: str,
+    body: Callable[..., Any],
+) -> tuple[Program, Operands]:
+    """Trace a loop body whose result carries on what it was given, and check that it does.
+
+    Weakly typed initial values are promoted to the types that the body gives back, as in JAX.
+    """
+    program = trace(init.arrays)
+    avals, spec = carry_spec(program)
+    check_structure(init.spec, spec, what, body)
+    promoted = [_promoted(a, out) for a, out in zip(init.arrays, avals, strict=True)]
+    if any(p is not a for p, a in zip(promoted, init.arrays, strict=True)):
+        init = Operands(promoted, init.spec)
+        program = trace(init.arrays)
+        avals, _ = carry_spec(program)
+    check_types(init, avals, what, body)
+    return program, init
+
+
+def _promoted(value: Array, out: Any) -> Array:
+    if not value.weak_type or value.dtype == out.dtype or isinstance(out.dtype, dtypes.ExtendedDType):
+        return value
+    dtype, _ = dtypes.promote((value.dtype, True), (out.dtype, out.weak_type))
+    return value if dtype == value.dtype else Array(convert(tensor_of(value), dtypes.to_torch(dtype)))
+
+
+def check_structure(given: tree.Spec, returned: tree.Spec, what: str, body: Callable[..., Any]) -> None:
+    """Raise `TypeError` when a loop's carry comes back as another pytree."""
+    if given == returned:
+        return
+    raise TypeError(
+        f"{what} body function carry input and carry output must have the same pytree structure, but they differ: the "
+        f"input carry of {name_of(body)} has structure {tree.PyTreeDef(given)}, its output carry "
+        f"{tree.PyTreeDef(returned)}. Revise the function so that the carry output has the same structure as the input."
+    )
+
+
+def check_types(init: Operands, avals: Sequence[Any], what: str, body: Callable[..., Any]) -> None:
+    """Raise `TypeError`, naming the leaf by its key path, when a loop's carry comes back with another type."""
+    paths = [path for path, _ in tree.leaves_with_path(init.spec.unflatten(range(len(init.arrays))))]
+    for path, value, out in zip(paths, init.arrays, avals, strict=True):
+        if value.shape == out.shape and value.dtype == out.dtype:
+            continue
+        reason = "shapes" if value.shape != out.shape else "dtypes"
+        raise TypeError(
+            f"{what} body function carry input and carry output must have equal types, but they differ: the input carry "
+            f"component c{tree.keystr(path)} of {name_of(body)} has type {type_text(value)} but the corresponding output "
+            f"carry component has type {type_text(out)}, so the {reason} do not match. Revise the function so that all "
+            "output types match the corresponding input types."
+        )
+
+
+def concrete(tensor: Tensor) -> Tensor | None:
+    """Return the plain tensor with the value of `tensor` where there is one value: no trace, no vmap over it."""
+    if graph.is_tracing() or graph.is_batched(tensor) or graph.is_fake(tensor):
+        return None
+    return graph.base_of(tensor)

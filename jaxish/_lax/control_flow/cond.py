@@ -1,0 +1,191 @@
+"""cond and switch: branches chosen by a value.
+
+All branches are traced and must give the same types. On a concrete index the chosen branch runs; in a trace the
+choice is the primitive `Cond`; a batched index computes every branch and selects, as in JAX.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._compile import executable
+from ..._core import config, derived, dtypes, tree
+from ..._core.array import as_array, is_arraylike, tensor_of, type_text
+from ..._core.derived import Inline
+from ..._core.graph import Graph, TensorType
+from ..._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
+from ..._transforms.flat import arrays_from, name_of
+from ..._transforms.jit import Program
+from .bodies import Operands, Structured, concrete, trace_body
+
+_ABSENT = object()
+
+
+class Cond(Structured):
+    """One of several graphs of equal types, chosen by the first input, an integer in range."""
+
+    __name__ = "cond"
+
+    def __init__(self, branches: Sequence[Graph]) -> None:
+        self.branches = tuple(branches)
+        self.graphs = self.branches
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.branches[0].out_types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        index, *operands = inputs
+        return list(executable.of(self.branches[int(index)]).run(*operands))
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        name, (index, *operands) = popped_axis(), inputs
+        branches = [derived.batched(b, dims[1:], size, name) for b in self.branches]
+        if dims[0] is None:
+            results = Cond(branches)(index, *operands)
+        else:
+            index = index.movedim(dims[0], 0)
+            results = _select(index, [Inline(b)(*operands) for b in branches])
+        return results, [0] * len(results)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        active = [t is not None for t in tangents[1:]]
+        branches = [derived.forward_mode(b, active) for b in self.branches]
+        results = Cond(branches)(*primals, *(t for t in tangents[1:] if t is not None))
+        types = self.branches[0].out_types
+        found = iter(results[len(types) :])
+        return [next(found) if differentiable(t.dtype) else None for t in types]
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        index, *operands = primals
+        wanted = [differentiable(o.dtype) for o in operands]
+        branches = [derived.reverse_mode(b, wanted) for b in self.branches]
+        seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
+        found = iter(Cond(branches)(index, *operands, *seeds))
+        return [None, *(next(found) if w else None for w in wanted)]
+
+
+def _select(index: Tensor, results: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Return for each lane the results of the branch that its index names."""
+
+    def choose(*options: Tensor) -> Tensor:
+        lanes = index.reshape((-1, *[1] * (options[0].dim() - 1)))
+        chosen = options[-1]
+        for position in reversed(range(len(options) - 1)):
+            chosen = torch.where(lanes == position, options[position], chosen)
+        return chosen
+
+    return [choose(*options) for options in zip(*results, strict=True)]
+
+
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _ABSENT) -> Any:
+    """Return `true_fun(*operands)` where the scalar `pred` is true, else `false_fun(*operands)`.
+
+    Both functions are traced and must give equal types. The older form `cond(pred, true_operand, true_fun,
+    false_operand, false_fun)` is understood too.
+    Raises `TypeError` when the branches differ or the predicate is no scalar.
+    """
+    if not (callable(true_fun) and callable(false_fun)):
+        if len(operands) == 2 and callable(false_fun) and callable(operands[1]):
+            first, on_true, second, on_false = true_fun, false_fun, operands[0], operands[1]
+            return cond(pred, lambda a, b: on_true(a), lambda a, b: on_false(b), first, second)
+        raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
+    if operand is not _ABSENT:
+        if operands:
+            raise TypeError("if 'operand' keyword is passed then no positional operands can be passed")
+        operands = (operand,)
+    if not is_arraylike(pred):
+        raise TypeError(f"Pred must be a scalar, got {pred} of type {type(pred)}")
+    predicate = as_array(pred)
+    if predicate.ndim:
+        raise TypeError(f"Pred must be a scalar, got {pred} of shape {predicate.shape}.")
+    if config.disable_jit.value:
+        return true_fun(*operands) if predicate else false_fun(*operands)
+    index = (tensor_of(predicate) != 0).to(torch.int32)
+    return _branch(index, [false_fun, true_fun], operands, "cond", ["false_fun", "true_fun"])
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _ABSENT) -> Any:
+    """Return `branches[index](*operands)`, the index clamped into range.
+
+    Raises `ValueError` without branches, `TypeError` when the branches' types differ or the index is no integer scalar.
+    """
+    if not all(map(callable, branches)):
+        raise TypeError("lax.switch: branches argument should be a sequence of callables.")
+    if operand is not _ABSENT:
+        if operands:
+            raise TypeError("if 'operand' keyword is passed then no positional operands can be passed")
+        operands = (operand,)
+    position = as_array(index)
+    if position.ndim:
+        raise TypeError(f"Branch index must be scalar, got {index} of shape {position.shape}.")
+    if not dtypes.issubdtype(position.dtype, np.integer):
+        raise TypeError(f"Index type must be an integer, got {index} as {position.dtype}")
+    branches = tuple(branches)
+    if not branches:
+        raise ValueError("Empty branch sequence")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    clamped = tensor_of(position).to(torch.int64).clamp(0, len(branches) - 1).to(torch.int32)
+    if config.disable_jit.value:
+        return branches[int(clamped)](*operands)
+    return _branch(clamped, branches, operands, "switch", [f"branch {i}" for i in range(len(branches))])
+
+
+def _branch(
+    index: Tensor, functions: Sequence[Callable[..., Any]], values: tuple[Any, ...], what: str, names: Sequence[str]
+) -> Any:
+    operands = Operands.of(values, what)
+    programs = [trace_body(f, operands.arrays, operands.spec, what) for f in functions]
+    _check_branches(programs, functions, what, names)
+    # Branches that differ in weak types only: the result is weak where all are.
+    kinds = [
+        all(column) if all(isinstance(k, bool) for k in column) else column[0]
+        for column in zip(*(p.out_kinds for p in programs), strict=True)
+    ]
+    value = concrete(index)
+    if value is not None:
+        results = programs[int(value)].closed(*operands.tensors)
+    else:
+        results = _as_primitive(programs)(index, *_closures(programs), *operands.tensors)
+    return programs[0].out_spec.unflatten(arrays_from(results, kinds))
+
+
+def _closures(programs: Sequence[Program]) -> list[Tensor]:
+    return [tensor for program in programs for tensor in program.closed.closure()]
+
+
+def _as_primitive(programs: Sequence[Program]) -> Primitive:
+    """Give every branch the captured tensors of all branches, so that their inputs are the same."""
+    captured = [[TensorType.of(t) for t in p.closed.captured] for p in programs]
+    graphs = []
+    for position, program in enumerate(programs):
+        before = [t for types in captured[:position] for t in types]
+        after = [t for types in captured[position + 1 :] for t in types]
+        graphs.append(derived.widened(program.closed.graph, before, after, len(captured[position])))
+    return Cond(graphs)
+
+
+def _check_branches(
+    programs: Sequence[Program], functions: Sequence[Callable[..., Any]], what: str, names: Sequence[str]
+) -> None:
+    first = programs[0]
+    for position, program in enumerate(programs[1:], 1):
+        pair = f"{names[0]} ({name_of(functions[0])}) and {names[position]} ({name_of(functions[position])})"
+        if program.out_spec != first.out_spec:
+            raise TypeError(
+                f"{what} branch outputs must have the same pytree structure, but they differ: {pair} give "
+                f"{tree.PyTreeDef(first.out_spec)} and {tree.PyTreeDef(program.out_spec)}. Revise the functions so that "
+                "they have the same pytree structure."
+            )
+        paths = [path for path, _ in tree.leaves_with_path(first.out_spec.unflatten(range(len(first.out_kinds))))]
+        for path, left, right in zip(paths, first.out_avals, program.out_avals, strict=True):
+            if left.shape != right.shape or left.dtype != right.dtype:
+                reason = "shapes" if left.shape != right.shape else "dtypes"
+                raise TypeError(
+                    f"{what} branches must have equal output types but they differ: output{tree.keystr(path)} of {pair} "
+                    f"has type {type_text(left)} and {type_text(right)}, so the {reason} do not match. Revise the "
+                    "functions so that all output types match."
+                )

@@ -1,0 +1,369 @@
+"""scan: a loop with a carry, over the leading axis of its inputs, that stacks what each step gives.
+
+`Scan` runs its body graph once per step, on slices. Its rules make new bodies of the old one and scan again:
+batched bodies for vmap, bodies on pairs for jvp. Reverse mode splits the body into its forward and backward halves
+(residuals.py): the forward scan stacks the residuals, a scan in the other direction takes them back.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._compile import executable, native_loop
+from ..._core import config, derived, errors, graph, residuals, tree
+from ..._core.array import Array, as_array, from_kind, tensor_of
+from ..._core.derived import Inline
+from ..._core.graph import Graph, TensorType
+from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
+from ..._transforms.flat import arrays_from, check_callable
+from ..._transforms.jit import Program
+from .bodies import Operands, Structured, carry_program, trace_body
+
+
+class Scan(Structured):
+    """A scan of `body(consts, carry, x) -> (carry, y)`, inputs (consts, init, xs), results (carry, ys)."""
+
+    __name__ = "scan"
+
+    def __init__(self, body: Graph, consts: int, carries: int, length: int, reverse: bool, unroll: int = 1) -> None:
+        self.body, self.consts, self.carries, self.length, self.reverse = body, consts, carries, length, reverse
+        self.unroll = unroll
+        self.graphs = (body,)
+        self.parameters = (consts, carries, length, reverse, unroll)
+
+    def _parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        first, second = self.consts, self.consts + self.carries
+        return list(values[:first]), list(values[first:second]), list(values[second:])
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        carry, ys = self.body.out_types[: self.carries], self.body.out_types[self.carries :]
+        return [*carry, *(TensorType((self.length, *y.shape), y.dtype, y.device) for y in ys)]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        counts = (self.consts, self.carries)
+        native = native_loop.ready(self.body, counts, lambda: native_loop.scan_source(self.body, *counts))
+        if native is not None:
+            return native(inputs, self.out_types(*inputs), self.length, self.reverse)
+        return self._run_steps(*inputs)
+
+    def _run_steps(self, *inputs: Tensor) -> list[Tensor]:
+        consts, carry, xs = self._parts(inputs)
+        slices = list(zip(*(x.unbind(0) for x in xs), strict=True)) if xs else [()] * self.length
+        if self.reverse:
+            slices.reverse()
+        steps: list[Sequence[Tensor]] = []
+        whole = self.length - self.length % self.unroll
+        if self.unroll > 1:
+            chunk = executable.of(self._unrolled())
+            for start in range(0, whole, self.unroll):
+                given = [s for x in slices[start : start + self.unroll] for s in x]
+                results = chunk.run(*consts, *carry, *given)
+                carry, ys = results[: self.carries], results[self.carries :]
+                count = len(ys) // self.unroll
+                steps += [ys[i * count : (i + 1) * count] for i in range(self.unroll)]
+        step = executable.of(self.body)
+        for x in slices[whole if self.unroll > 1 else 0 :]:
+            results = step.run(*consts, *carry, *x)
+            carry = results[: self.carries]
+            steps.append(results[self.carries :])
+        if self.reverse:
+            steps.reverse()
+        if not steps:
+            return [*carry, *(_empty(t) for t in self.body.out_types[self.carries :])]
+        return [*carry, *map(torch.stack, zip(*steps, strict=True))]
+
+    def _unrolled(self) -> Graph:
+        """Return the body repeated `unroll` times: (consts, carry, x per step) -> (carry, ys per step)."""
+
+        def run(*inputs: Tensor) -> list[Tensor]:
+            consts, carry, slices = self._parts(inputs)
+            count, ys = len(slices) // self.unroll, []
+            for i in range(self.unroll):
+                results = self.body(*consts, *carry, *slices[i * count : (i + 1) * count])
+                carry = results[: self.carries]
+                ys += results[self.carries :]
+            return [*carry, *ys]
+
+        head, xs = self.body.in_types[: self.consts + self.carries], self.body.in_types[self.consts + self.carries :]
+        make = lambda: graph.trace(run, [*head, *xs * self.unroll]).graph  # noqa: E731
+        return derived.cached(self.body, ("unroll", self.consts, self.carries, self.unroll), make)
+
+    def _with_body(self, body: Graph, consts: int, carries: int) -> "Scan":
+        return Scan(body, consts, carries, self.length, self.reverse, self.unroll)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        name = popped_axis()
+        const_dims, init_dims, xs_dims = self._parts(dims)
+        consts, init, xs = self._parts(inputs)
+        # A step slices the leading axis off, so that a batch behind it is in front of the slice.
+        xs = [x if d is None else x.movedim(d, 1) for x, d in zip(xs, xs_dims, strict=True)]
+        x_dims = [None if d is None else 0 for d in xs_dims]
+        batched = [d is not None for d in init_dims]
+        while True:
+            carry_dims = [0 if b else None for b in batched]
+            found = derived.batched_outputs(self.body, [*const_dims, *carry_dims, *x_dims], size, name)
+            grown = [b or f for b, f in zip(batched, found, strict=False)]
+            if grown == batched:
+                break
+            batched = grown
+        outputs = [*batched, *found[self.carries :]]
+        body = derived.batched_as(self.body, [*const_dims, *carry_dims, *x_dims], size, name, outputs)
+        init = [_front(t, d, size) if b else t for t, d, b in zip(init, init_dims, batched, strict=True)]
+        results = self._with_body(body, self.consts, self.carries)(*consts, *init, *xs)
+        y_dims = [1 if b else None for b in outputs[self.carries :]]
+        return results, [*(0 if b else None for b in batched), *y_dims]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        parts = list(zip(self._parts(primals), self._parts(tangents), strict=True))
+        (consts, const_ts), (init, init_ts), (xs, x_ts) = parts
+        carried = [differentiable(t.dtype) for t in init]
+        active = [*(t is not None for t in const_ts), *carried, *(t is not None for t in x_ts)]
+        body = _pair_body(derived.forward_mode(self.body, active), active, self.consts, self.carries, self.body)
+        init_ts = [instantiate(t, p) for t, p, c in zip(init_ts, init, carried, strict=True) if c]
+        given_const_ts = [t for t in const_ts if t is not None]
+        scan = self._with_body(body, self.consts + len(given_const_ts), self.carries + len(init_ts))
+        results = scan(*consts, *given_const_ts, *init, *init_ts, *xs, *(t for t in x_ts if t is not None))
+        carry_ts = results[self.carries : self.carries + len(init_ts)]
+        y_ts = results[len(self.body.out_types) + len(init_ts) :]
+        found = iter([*carry_ts, *y_ts])
+        return [next(found) if differentiable(t.dtype) else None for t in self.body.out_types]
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        return derived.vjp_rule(self._as_graph(primals), Inline, primals, results, cotangents)
+
+    def _as_graph(self, inputs: Sequence[Tensor]) -> Graph:
+        return graph.trace(lambda *xs: self(*xs), [TensorType.of(t) for t in inputs]).graph
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        level = residuals.differentiating_level()
+        if level is None or not level[1]:
+            return super().__call__(*inputs)
+        wanted = [residuals.is_tracked(t, level[0]) for t in inputs]
+        if not any(wanted):
+            return super().__call__(*inputs)
+        forward, rule = _reverse(self, tuple(wanted))
+        count = len(self.body.out_types)
+        return residuals.Forward(forward, count, rule, level[0], Inline)(*inputs)[:count]
+
+
+def _empty(type: TensorType) -> Tensor:
+    return torch.empty((0, *type.shape), dtype=type.dtype, device=type.device)
+
+
+def _front(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    return tensor.unsqueeze(0).expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+
+def _pair_body(pushed: Graph, active: Sequence[bool], consts: int, carries: int, body: Graph) -> Graph:
+    """Reorder a body in forward mode, (inputs, tangents) -> (results, tangents), to (consts, carry, x) -> (carry, y)."""
+    counts = [consts, carries, len(body.in_types) - consts - carries]
+    flags = [active[:consts], active[consts : consts + carries], active[consts + carries :]]
+    sizes = [n for count, flag in zip(counts, flags, strict=True) for n in (count, sum(flag))]
+
+    def run(*inputs: Tensor) -> list[Tensor]:
+        groups = _grouped(inputs, sizes)
+        results = pushed(*groups[0], *groups[2], *groups[4], *groups[1], *groups[3], *groups[5])
+        primal, tangents = results[: len(body.out_types)], results[len(body.out_types) :]
+        carried = sum(differentiable(t.dtype) for t in body.out_types[:carries])
+        return [*primal[:carries], *tangents[:carried], *primal[carries:], *tangents[carried:]]
+
+    primal_groups = _grouped(body.in_types, counts)
+    types = []
+    for group, flag in zip(primal_groups, flags, strict=True):
+        types += [*group, *(t for t, a in zip(group, flag, strict=True) if a)]
+    return derived.cached(pushed, ("pair", tuple(sizes)), lambda: graph.trace(run, types).graph)
+
+
+def _grouped(values: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
+    groups, start = [], 0
+    for size in sizes:
+        groups.append(values[start : start + size])
+        start += size
+    return groups
+
+
+def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rule]:
+    """Return the forward graph (results, then residuals) of a scan, and its rule back."""
+    body, consts, carries = scan.body, scan.consts, scan.carries
+    count = len(body.out_types)
+    # All differentiable carries are followed: a carry may come to depend on a wanted input in a later step.
+    follow = [
+        *wanted[:consts],
+        *(differentiable(t.dtype) for t in body.in_types[consts : consts + carries]),
+        *wanted[consts + carries :],
+    ]
+    forward, backward = residuals.split(body, follow, constants=consts)
+    saved = len(forward.out_types) - count
+
+    read = _carries_read(backward, consts, carries)
+
+    def step(*inputs: Tensor) -> list[Tensor]:
+        return [*forward(*inputs), *(inputs[consts + i] for i in read)]
+
+    stacking = derived.cached(
+        forward, ("stack carries", consts, carries), lambda: graph.trace(step, body.in_types).graph
+    )
+
+    def run(*inputs: Tensor) -> list[Tensor]:
+        return scan._with_body(stacking, consts, carries)(*inputs)
+
+    shapes = scan._parts(body.in_types)
+    types = [*shapes[0], *shapes[1], *(TensorType((scan.length, *t.shape), t.dtype, t.device) for t in shapes[2])]
+    forward_graph = derived.cached(stacking, ("forward", scan.parameters), lambda: graph.trace(run, types).graph)
+    return forward_graph, _pull_rule(scan, backward, follow, wanted, saved)
+
+
+def _carries_read(backward: Graph, consts: int, carries: int) -> list[int]:
+    """Return which carries the backward half of a body reads: the forward scan has to stack no others."""
+    placeholders = backward.module.graph.find_nodes(op="placeholder")[consts : consts + carries]
+    return [i for i, node in enumerate(placeholders) if node.users]
+
+
+def _pull_rule(
+    scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int
+) -> residuals.Rule:
+    body, consts, carries = scan.body, scan.consts, scan.carries
+    const_types, carry_types, x_types = scan._parts(body.in_types)
+    y_types = body.out_types[carries:]
+    summed = [i for i in range(consts) if follow[i]]
+    carried = [i for i in range(carries) if follow[consts + i]]
+    seeded = [i for i, t in enumerate(y_types) if differentiable(t.dtype)]
+    read = _carries_read(backward, consts, carries)
+
+    def step(*inputs: Tensor) -> list[Tensor]:
+        sizes = (consts, len(summed), len(carried), len(x_types), saved, len(read), len(seeded))
+        const_values, sums, carry_cts, xs, residual, carry_read, y_cts = _grouped(inputs, sizes)
+        given = dict(zip(read, carry_read, strict=True))
+        carry = [given[i] if i in given else _seed(None, t) for i, t in enumerate(carry_types)]
+        found = iter(backward(*const_values, *carry, *xs, *residual, *carry_cts, *y_cts))
+        const_cts = [s + next(found) for s in sums]
+        return [*const_cts, *(next(found) for _ in carried), *found]
+
+    stacked = backward.in_types[len(body.in_types) : len(body.in_types) + saved]
+    step_types = [
+        *const_types, *(const_types[i] for i in summed), *(carry_types[i] for i in carried), *x_types,
+        *stacked, *(carry_types[i] for i in read), *(y_types[i] for i in seeded),
+    ]  # fmt: skip
+    step_graph = derived.cached(backward, ("step", consts, carries), lambda: graph.trace(step, step_types).graph)
+    loop = Scan(step_graph, consts, len(summed) + len(carried), scan.length, not scan.reverse, scan.unroll)
+
+    def rule(
+        primals: Sequence[Tensor], kept: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
+        const_values, _, xs = scan._parts(primals)
+        carry_cts = [_seed(cotangents[i], carry_types[i]) for i in carried]
+        y_cts = [
+            _seed(
+                cotangents[carries + i],
+                TensorType((scan.length, *y_types[i].shape), y_types[i].dtype, y_types[i].device),
+            )
+            for i in seeded
+        ]
+        sums = [torch.zeros_like(const_values[i]) for i in summed]
+        found = iter(loop(*const_values, *sums, *carry_cts, *xs, *kept, *y_cts))
+        back = [next(found) if f else None for f in follow]
+        return [b if w else None for b, w in zip(back, wanted, strict=True)]
+
+    return rule
+
+
+def _seed(cotangent: Tensor | None, type: TensorType) -> Tensor:
+    return torch.zeros(type.shape, dtype=type.dtype, device=type.device) if cotangent is None else cotangent
+
+
+# --------------------------------------------------------------------------------------------------------- functions
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[Any, Any]:
+    """Fold `f(carry, x) -> (carry, y)` over the leading axis of the pytree `xs`; return the last carry and stacked ys.
+
+    `length` is needed where `xs` has no arrays. With `reverse` the last slice comes first (ys keep their places).
+    `unroll` steps are compiled as one (True: all); `_split_transpose` is a hint to XLA that changes no value.
+    Raises `TypeError` when the carry changes its structure or type, `ValueError` for axes of different lengths.
+    """
+    check_callable(f)
+    init_operands = Operands.of(init, "scan")
+    x_operands = Operands.of(xs, "scan")
+    steps = leading_length(x_operands.arrays, length)
+    chunk = _unroll(unroll, steps)
+    if config.disable_jit.value and steps:
+        return _python_scan(f, init, x_operands, steps, reverse)
+    slices = [_slice_of(a) for a in x_operands.arrays]
+
+    def trace(carry: Sequence[Array]) -> Program:
+        _, spec = tree.flatten((init_operands.spec.unflatten(carry), x_operands.spec.unflatten(slices)))
+        program = trace_body(f, [*carry, *slices], spec, "scan")
+        if len(program.out_spec.children()) != 2:
+            raise TypeError(f"scan body output must be a pair, got {program.out_spec.unflatten(program.out_avals)}.")
+        return program
+
+    def carry_of(program: Program) -> tuple[list[Any], tree.Spec]:
+        spec = program.out_spec.children()[0]
+        return program.out_avals[: spec.num_leaves], spec
+
+    program, init_operands = carry_program(trace, init_operands, carry_of, "scan", f)
+    closed, carries = program.closed, len(init_operands.arrays)
+    primitive = Scan(closed.graph, len(closed.captured), carries, steps, bool(reverse), chunk)
+    results = primitive(*closed.closure(), *init_operands.tensors, *x_operands.tensors)
+    return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+
+def leading_length(arrays: Sequence[Array], length: Any) -> int:
+    """Return the common size of the leading axes. Raises `ValueError` where they differ or are missing."""
+    for array in arrays:
+        if not array.ndim:
+            raise ValueError(f"scan got value with no leading axis to scan over: {array}.")
+    lengths = [a.shape[0] for a in arrays]
+    if length is not None:
+        try:
+            length = int(length)
+        except errors.ConcretizationTypeError:
+            raise
+        except TypeError:
+            raise TypeError("The `length` argument to `scan` expects a concrete `int` value.") from None
+        if any(n != length for n in lengths):
+            raise ValueError(
+                f"scan got `length` argument of {length} which disagrees with leading axis sizes {lengths}."
+            )
+        return length
+    if not lengths:
+        raise ValueError("scan got no values to scan over and `length` not provided.")
+    if len(set(lengths)) > 1:
+        raise ValueError(f"scan got values with different leading axis sizes: {', '.join(map(str, lengths))}.")
+    return lengths[0]
+
+
+def _unroll(unroll: int | bool, steps: int) -> int:
+    if isinstance(unroll, bool):
+        return max(steps, 1) if unroll else 1
+    if not isinstance(unroll, int) or unroll < 0:
+        raise ValueError("`unroll` must be a `bool` or a non-negative `int`.")
+    return max(1, min(unroll, steps))
+
+
+def _slice_of(array: Array) -> Array:
+    """Return an array of the type of one slice, for tracing."""
+    tensor = array._tensor
+    with graph.outside_traces():
+        return from_kind(torch.empty(tensor.shape[1:], dtype=tensor.dtype, device=tensor.device), array.kind)
+
+
+def _python_scan(f: Callable[..., Any], carry: Any, xs: Operands, steps: int, reverse: bool) -> tuple[Any, Any]:
+    slices = [tensor_of(a).unbind(0) for a in xs.arrays]
+    ys = [None] * steps
+    for i in reversed(range(steps)) if reverse else range(steps):
+        x = xs.spec.unflatten(from_kind(s[i], a.kind) for s, a in zip(slices, xs.arrays, strict=True))
+        carry, ys[i] = f(carry, x)
+    columns = zip(*(tree.flatten(y)[0] for y in ys), strict=True)
+    stacked = [Array(torch.stack([tensor_of(as_array(v)) for v in c]), as_array(c[0]).weak_type) for c in columns]
+    return carry, tree.flatten(ys[0])[1].unflatten(stacked)

@@ -1,0 +1,260 @@
+"""while_loop and fori_loop: loops that run until a predicate of their carry fails.
+
+Called on concrete values outside jit, the loop is a Python loop over the traced body, so reverse mode goes through
+it. Elsewhere it is the primitive `While`, which has no reverse mode, as in JAX.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._compile import executable, native_loop
+from ..._core import config, derived, dtypes, graph, tree
+from ..._core.array import Array, as_array, tensor_of
+from ..._core.graph import Graph, TensorType
+from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
+from ..._core.promotion import convert
+from ..._core.residuals import differentiating_level, is_tracked
+from ..._transforms.flat import arrays_from
+from ..._transforms.jit import Program
+from .bodies import Operands, Structured, carry_program, concrete, trace_body
+from .scan import scan
+
+
+class While(Structured):
+    """A loop of `body(body consts, carry) -> carry` while `cond(cond consts, carry)`; inputs (both consts, init)."""
+
+    __name__ = "while"
+
+    def __init__(self, cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> None:
+        self.cond, self.body, self.cond_consts, self.body_consts = cond, body, cond_consts, body_consts
+        self.graphs = (cond, body)
+        self.parameters = (cond_consts, body_consts)
+
+    def _parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        first, second = self.cond_consts, self.cond_consts + self.body_consts
+        return list(values[:first]), list(values[first:second]), list(values[second:])
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.body.out_types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        counts = (self.cond_consts, self.body_consts)
+        # A loop's body may serve several predicates, and the other way round.
+        source = lambda: native_loop.while_source(self.cond, self.body, *counts)  # noqa: E731
+        native = native_loop.ready(self.body, (*counts, graph_identity(self.cond)), source)
+        if native is not None:
+            return native(inputs, self.body.out_types)
+        cond_consts, body_consts, carry = self._parts(inputs)
+        test, step = executable.of(self.cond), executable.of(self.body)
+        while test.run(*cond_consts, *carry)[0]:
+            carry = step.run(*body_consts, *carry)
+        return list(carry)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        name = popped_axis()
+        cond_dims, body_dims, init_dims = self._parts(dims)
+        cond_consts, body_consts, init = self._parts(inputs)
+        batched = [d is not None for d in init_dims]
+        while True:
+            carry_dims = [0 if b else None for b in batched]
+            varies = derived.batched_outputs(self.cond, [*cond_dims, *carry_dims], size, name)[0]
+            found = derived.batched_outputs(self.body, [*body_dims, *carry_dims], size, name)
+            grown = [b or f or varies for b, f in zip(batched, found, strict=True)]
+            if grown == batched:
+                break
+            batched = grown
+        init = [batch_front(t, d, size) if b else t for t, d, b in zip(init, init_dims, batched, strict=True)]
+        front = [None if d is None else 0 for d in [*cond_dims, *body_dims]]
+        moved = [t if d is None else t.movedim(d, 0) for t, d in zip([*cond_consts, *body_consts], dims, strict=False)]
+        test = derived.batched_as(self.cond, [*front[: self.cond_consts], *carry_dims], size, name, [varies])
+        step = derived.batched_as(self.body, [*front[self.cond_consts :], *carry_dims], size, name, batched)
+        if not varies:
+            results = While(test, step, self.cond_consts, self.body_consts)(*moved, *init)
+        else:
+            # Until every lane is done: lanes that are keep their values.
+            any_left, kept = _until_all_done(test, step, self.cond_consts, self.body_consts, size)
+            count = self.cond_consts
+            results = While(any_left, kept, count, count + self.body_consts)(*moved[:count], *moved, *init)
+        return results, [0 if b else None for b in batched]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        cond_consts, body_consts, init = self._parts(primals)
+        _, const_ts, init_ts = self._parts(tangents)
+        carried = [differentiable(t.dtype) for t in init]
+        active = [*(t is not None for t in const_ts), *carried]
+        given = [t for t in const_ts if t is not None]
+        tangent_init = [instantiate(t, p) for t, p, c in zip(init_ts, init, carried, strict=True) if c]
+        pushed = derived.forward_mode(self.body, active)
+        consts, carries = len(body_consts), len(init)
+
+        def step(*inputs: Tensor) -> list[Tensor]:
+            head, rest = inputs[:consts], inputs[consts:]
+            const_tangents, carry = rest[: len(given)], rest[len(given) :]
+            return pushed(*head, *carry[:carries], *const_tangents, *carry[carries:])
+
+        carry_types = [*self.body.out_types, *(t for t in self.body.out_types if differentiable(t.dtype))]
+        const_types = self.body.in_types[:consts]
+        types = [*const_types, *(t for t, a in zip(const_types, active, strict=False) if a), *carry_types]
+        body = derived.cached(pushed, ("while", consts), lambda: graph.trace(step, types).graph)
+        tangent_types = carry_types[carries:]
+        cond = derived.widened(self.cond, (), tangent_types, len(self.cond.in_types))
+        loop = While(cond, body, self.cond_consts, consts + len(given))
+        results = loop(*cond_consts, *body_consts, *given, *init, *tangent_init)
+        found = iter(results[carries:])
+        return [next(found) if c else None for c in carried]
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        raise ValueError(
+            "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop "
+            "values inside jit or vmap. Try using lax.scan, or using fori_loop with static start/stop."
+        )
+
+
+def _until_all_done(test: Graph, step: Graph, cond_consts: int, body_consts: int, size: int) -> tuple[Graph, Graph]:
+    """Return (whether any lane goes on, one step of the lanes that do); the step takes both sets of constants."""
+    split, both = cond_consts, cond_consts + body_consts
+
+    def any_left(*inputs: Tensor) -> list[Tensor]:
+        return [test(*inputs)[0].any()]
+
+    def kept(*inputs: Tensor) -> list[Tensor]:
+        carry = inputs[both:]
+        going = test(*inputs[:split], *carry)[0]
+        stepped = step(*inputs[split:both], *carry)
+        return [
+            torch.where(going.reshape((size, *[1] * (new.dim() - 1))), new, old)
+            for new, old in zip(stepped, carry, strict=True)
+        ]
+
+    types = [*test.in_types[:split], *step.in_types]
+    return graph.trace(any_left, test.in_types).graph, graph.trace(kept, types).graph
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """Return the carry after `body_fun` was applied to `init_val` for as long as `cond_fun(carry)` is true.
+
+    Forward mode works everywhere; reverse mode outside jit and vmap only, where the loop is a Python loop.
+    Raises `TypeError` when the carry changes its structure or type or the predicate is no boolean scalar.
+    """
+    if not (callable(cond_fun) and callable(body_fun)):
+        raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
+    if config.disable_jit.value:
+        while cond_fun(init_val):
+            init_val = body_fun(init_val)
+        return init_val
+    init = Operands.of(init_val, "while_loop")
+
+    def trace(carry: Sequence[Array]) -> Program:
+        _, spec = tree.flatten((init.spec.unflatten(carry),))
+        return trace_body(body_fun, carry, spec, "while_loop")
+
+    body, init = carry_program(trace, init, lambda p: (p.out_avals, p.out_spec), "while_loop", body_fun)
+    cond = trace_body(cond_fun, init.arrays, tree.flatten((init_val,))[1], "while_loop")
+    _check_predicate(cond)
+    results = _loop(cond, body, init.tensors)
+    return body.out_spec.unflatten(arrays_from(results, body.out_kinds))
+
+
+def _check_predicate(cond: Program) -> None:
+    if not cond.out_spec.is_leaf():
+        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {tree.PyTreeDef(cond.out_spec)}.")
+    (aval,) = cond.out_avals
+    if aval.shape or aval.dtype != np.bool_:
+        raise TypeError(f"cond_fun must return a boolean scalar, but got output type(s) [{aval}].")
+
+
+def _loop(cond: Program, body: Program, carry: list[Tensor]) -> list[Tensor]:
+    cond_consts, body_consts = cond.closed.closure(), body.closed.closure()
+    if graph.is_tracing() or not _is_reverse([*cond_consts, *body_consts, *carry]):
+        loop = While(cond.closed.graph, body.closed.graph, len(cond_consts), len(body_consts))
+        return loop(*cond_consts, *body_consts, *carry)
+    while True:
+        going = concrete(cond.closed(*carry)[0])
+        if going is None:  # some vmap around it makes lanes of its own
+            loop = While(cond.closed.graph, body.closed.graph, len(cond_consts), len(body_consts))
+            return loop(*cond_consts, *body_consts, *carry)
+        if not going:
+            return carry
+        carry = body.closed(*carry)
+
+
+def _is_reverse(tensors: Sequence[Tensor]) -> bool:
+    """Tell whether some reverse-mode level differentiates with respect to one of `tensors`."""
+    level = differentiating_level()
+    return level is not None and level[1] and any(is_tracked(t, level[0]) for t in tensors)
+
+
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool | None = None
+) -> Any:
+    """Return the carry after `carry = body_fun(i, carry)` for i from `lower` to `upper`, which is excluded.
+
+    With static bounds this is a scan, so that reverse mode works; else a while_loop. `unroll` needs static bounds.
+    Raises `TypeError` for bounds that are no integers of one type.
+    """
+    if not callable(body_fun):
+        raise TypeError("lax.fori_loop: body_fun argument should be callable.")
+    bounds = [as_array(lower), as_array(upper)]
+    for bound in bounds:
+        if not dtypes.issubdtype(bound.dtype, np.integer) and bounds[0].dtype == bounds[1].dtype:
+            raise TypeError(f"lower and upper arguments to fori_loop must be integers, got {bound.dtype}")
+    dtype = _index_dtype(lower, upper, bounds)
+    start, stop = _static(lower), _static(upper)
+    if start is None or stop is None:
+        if unroll is not None:
+            raise ValueError(
+                "Can only use `unroll` in `fori_loop` if the loop bounds are statically known; leave unroll out."
+            )
+        return _dynamic_fori(bounds, dtype, body_fun, init_val)
+    if config.disable_jit.value:
+        for i in range(start, stop):
+            init_val = body_fun(as_array(i), init_val)
+        return init_val
+
+    def step(carry: tuple[Any, Any], _: Any) -> tuple[Any, None]:
+        i, value = carry
+        return (i + 1, body_fun(i, value)), None
+
+    index = Array(torch.full((), start, dtype=dtype, device="cpu"), any(b.weak_type for b in bounds))
+    steps = max(stop - start, 0)
+    return scan(step, (index, init_val), None, length=steps, unroll=1 if unroll is None else unroll)[0][1]
+
+
+def _index_dtype(lower: Any, upper: Any, bounds: Sequence[Array]) -> torch.dtype:
+    first, second = bounds
+    if first.dtype == second.dtype:
+        return dtypes.to_torch(first.dtype)
+    # A Python integer takes the type of the other bound.
+    for value, other in ((lower, second), (upper, first)):
+        if isinstance(value, int) and dtypes.issubdtype(other.dtype, np.integer):
+            return dtypes.to_torch(other.dtype)
+    raise TypeError(
+        f"lower and upper arguments to fori_loop must have equal types, got {first.dtype} and {second.dtype}"
+    )
+
+
+def _static(bound: Any) -> int | None:
+    if isinstance(bound, Array):
+        if graph.is_batched(bound._tensor) or graph.is_fake(bound._tensor):
+            return None
+        return int(graph.base_of(bound._tensor))
+    return operator.index(bound) if isinstance(bound, int | np.integer) else None
+
+
+def _dynamic_fori(bounds: Sequence[Array], dtype: torch.dtype, body_fun: Callable[..., Any], init_val: Any) -> Any:
+    start, stop = (Array(convert(tensor_of(b), dtype), b.weak_type) for b in bounds)
+
+    def going(carry: tuple[Any, Any, Any]) -> Any:
+        i, end, _ = carry
+        return i < end
+
+    def step(carry: tuple[Any, Any, Any]) -> Any:
+        i, end, value = carry
+        return i + 1, end, body_fun(i, value)
+
+    return while_loop(going, step, (start, stop, init_val))[2]

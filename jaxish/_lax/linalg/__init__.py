@@ -1,0 +1,1 @@
+"""Factorizations and solvers of matrices."""

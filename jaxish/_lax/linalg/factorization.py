@@ -1,0 +1,46 @@
+"""Functions of batches of matrices as structured primitives, each with its derivative in one place.
+
+A `Factorization` computes on leading batch dimensions, so that vmap only puts its own in front. Its derivative is
+given once, as the tangents of the results for tangents of the operands (`slope`); reverse mode is the transpose. In
+compiled code it stays one opaque operator: backends call LAPACK one way or another.
+torch has derivatives of its own for most of them, but refuses some that JAX has (full QR of tall matrices), answers some that
+JAX refuses (full SVD), and fixes the phases of complex eigenvectors in another way.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..._compile import structured
+from ..._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
+
+
+class Factorization(Primitive):
+    """Base class; a subclass gives `out_types`, `run`, and `slope` where there is a derivative."""
+
+    def slope(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        """Return the tangents of the results, None for integers."""
+        raise NotImplementedError(f"Differentiation rule for '{self.__name__}' not implemented.")
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        return structured.call(self, self.identity(), inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        results = self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)))
+        return results, [0] * len(results)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return self.slope(primals, self(*primals), list(map(instantiate, tangents, primals)))
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        def linear(*tangents: Tensor) -> tuple[Tensor, ...]:
+            return tuple(t for t in self.slope(primals, results, tangents) if t is not None)
+
+        _, transpose, *_ = torch.func.vjp(linear, *map(torch.zeros_like, primals))
+        seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
+        return transpose(tuple(seeds))

@@ -1,0 +1,54 @@
+"""Running maxima and minima: torch's kernel for the values, a tree of pairwise extrema for complex ones and derivatives.
+
+torch.cummax gives a tie's whole cotangent to one element and does not order complex numbers. JAX differentiates
+`associative_scan(max)`, which shares it out between the two sides of every comparison.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .._core import duals, unsigned
+from .._core.primitive import Dims, Primitive, TensorType, instantiate
+from .._tensors.arithmetic import maximum, minimum
+from .control_flow.associative_scan import prefixes
+
+
+class RunningExtremum(Primitive):
+    """The greatest or least of the elements up to each one along `dim`, counted from the back."""
+
+    __name__ = "cummax"
+
+    def __init__(self, dim: int, greatest: bool) -> None:
+        self.dim, self.greatest = dim, greatest
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        (t,) = inputs
+        if t.dtype.is_complex:
+            return [self._tree(t)]
+        return [(unsigned.cummax if self.greatest else unsigned.cummin)(t, self.dim)]
+
+    def _tree(self, t: Tensor) -> Tensor:
+        pick = maximum if self.greatest else minimum
+        return prefixes(lambda a, b: [pick(a[0], b[0])], [t], [t.dim() + self.dim])[0]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        assert dims[0] is not None
+        return self(inputs[0].movedim(dims[0], 0)), [0]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [*duals.jvp(lambda t: ([self._tree(t)], []), primals, [instantiate(tangents[0], primals[0])])[1]]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        return torch.func.vjp(self._tree, primals[0])[1](instantiate(cotangents[0], primals[0]))
+
+
+def running_extremum(t: Tensor, axis: int, greatest: bool) -> Tensor:
+    """Return the greatest or least of the elements up to each one along an axis."""
+    return RunningExtremum(axis - t.dim(), greatest)(t)[0]

@@ -1,0 +1,161 @@
+"""reduce_window: a reduction over every position of a moving window.
+
+Sums and extrema of floating values run as torch's pooling; any other computation is folded over the window's
+elements, one strided slice for each.
+"""
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import selection, tree
+from .._core.array import Array, tensor_of
+from .._core.promotion import convert
+from .._tensors.elements import has_cheap_value
+from . import elementwise
+from . import operands as ops
+from .convolution import dilated_size, padtype_to_pads
+from .operands import check_shapelike
+from .reductions import highest, lowest
+from .shapes import padded
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Return a pytree of arrays reduced together over windows by an associative `computation`.
+
+    The window has a size, a stride (1) and a dilation (1) in every dimension. Windows start from `init_value`; padding
+    ('VALID', 'SAME', 'SAME_LOWER' or pairs) and the holes of `base_dilation` add nothing. `TypeError` when the window does not fit the rank.
+    """
+    leaves, spec = tree.flatten(operand)
+    starts, start_spec = tree.flatten(init_value)
+    if spec != start_spec:
+        raise ValueError(f"reduce_window: operand and init_value differ in structure: {spec} and {start_spec}")
+    if not leaves:
+        raise ValueError("reduce_window must have at least one operand.")
+    arrays = [ops.array_of("reduce_window", x, i) for i, x in enumerate(leaves)]
+    tensors = [tensor_of(a) for a in arrays]
+    firsts = [
+        convert(tensor_of(ops.array_of("reduce_window", s)), t.dtype) for s, t in zip(starts, tensors, strict=True)
+    ]
+    rank = tensors[0].dim()
+    name = "reduce_window"
+    if len({t.shape for t in tensors}) > 1:
+        raise ValueError(f"reduce_window operands must have equal shapes, got {[tuple(t.shape) for t in tensors]}")
+    window = check_shapelike(name, "window_dimensions", tuple(window_dimensions), positive=True)
+    if len(window) != rank:
+        raise TypeError(
+            "reduce_window got the wrong number of window_dimensions for operand: got operand shape "
+            f"{tuple(tensors[0].shape)} with window_dimensions {window}."
+        )
+    strides, base, dilation = (
+        (1,) * rank if v is None else check_shapelike(name, argument, tuple(v), positive=True)
+        for argument, v in (
+            ("window_strides", window_strides), ("base_dilation", base_dilation), ("window_dilation", window_dilation),
+        )
+    )  # fmt: skip
+    if isinstance(padding, str):
+        reach = [dilated_size(n, d) for n, d in zip(window, dilation, strict=True)]
+        padding = padtype_to_pads(tensors[0].shape, reach, strides, padding)  # JAX leaves base_dilation out here
+    pads = [(operator.index(a), operator.index(b)) for a, b in padding]
+    if len(pads) != rank or len(strides) != rank:
+        raise TypeError(
+            f"reduce_window needs one stride and one padding per dimension of {rank}, got {strides}, {pads}."
+        )
+    config = [(low, high, d - 1) for (low, high), d in zip(pads, base, strict=True)]
+    holes = any(c != (0, 0, 0) for c in config)
+    identity = _IDENTITIES[computation](tensors[0].dtype) if len(tensors) == 1 and computation in _IDENTITIES else None
+    neutral = identity is not None and has_cheap_value(firsts[0]) and firsts[0].item() == identity
+    weak = neutral and arrays[0]._weak
+    # Padding does not count, as in XLA on CPU: it is the identity where that is known, else it is skipped.
+    fills = firsts if identity is None else [torch.full((), identity, dtype=tensors[0].dtype, device=tensors[0].device)]
+    spread = [padded(t, f, config) for t, f in zip(tensors, fills, strict=True)]
+    real = padded(torch.ones_like(tensors[0], dtype=torch.bool), None, config) if holes and identity is None else None
+    counts = reduce_window_shape_tuple(tensors[0].shape, window, strides, pads, base, dilation)
+    if len(tensors) == 1 and (pooled := _pooled(spread[0], computation, window, strides, dilation, counts)) is not None:
+        if not neutral:
+            pooled = tensor_of(computation(Array(pooled), Array(firsts[0])))
+        return spec.unflatten([Array(pooled, weak)])
+    total = [f.expand(counts) for f in firsts]
+    for place in itertools.product(*map(range, window)):
+        spots = tuple(
+            slice(p * d, p * d + max(n - 1, 0) * s + (n > 0), s)
+            for p, d, n, s in zip(place, dilation, counts, strides, strict=True)
+        )
+        sides = ([Array(t) for t in total], [Array(t[spots]) for t in spread])
+        found = computation(*map(spec.unflatten, sides))
+        new = [tensor_of(ops.array_of(name, x)) for x in tree.flatten(found)[0]]
+        total = new if real is None else [selection.where(real[spots], n, t) for n, t in zip(new, total, strict=True)]
+    return spec.unflatten([Array(t, weak) for t in total])
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Any,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+    base_dilation: Any = None,
+    window_dilation: Any = None,
+) -> tuple[int, ...]:
+    """Return the shape of a `reduce_window`: the number of window positions in each dimension."""
+    rank = len(operand_shape)
+    base, dilation = base_dilation or (1,) * rank, window_dilation or (1,) * rank
+    return tuple(
+        max(0, (dilated_size(n, b) + low + high - dilated_size(k, d)) // s + 1)
+        for n, k, s, (low, high), b, d in zip(
+            operand_shape, window_dimensions, window_strides, padding, base, dilation, strict=True
+        )
+    )
+
+
+_IDENTITIES: dict[Any, Callable[[torch.dtype], Any]] = {
+    elementwise.add: lambda dtype: 0,
+    elementwise.mul: lambda dtype: 1,
+    elementwise.max: lowest,
+    elementwise.min: highest,
+}
+_POOLED = (elementwise.add, elementwise.max, elementwise.min)
+_MAXIMA = (torch.nn.functional.max_pool1d, torch.nn.functional.max_pool2d, torch.nn.functional.max_pool3d)
+
+
+def _pooled(
+    t: Tensor,
+    computation: Any,
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    counts: Sequence[int],
+) -> Tensor | None:
+    """Return the windows' sums or extrema by torch's pooling, or None where it does not apply."""
+    if computation not in _POOLED or t.dtype not in (torch.float32, torch.float64) or 0 in counts:
+        return None
+    moving = [d for d in range(t.dim()) if window[d] > 1 or strides[d] > 1]
+    if not 1 <= len(moving) <= 3 or (computation is elementwise.add and any(dilation[d] > 1 for d in moving)):
+        return None
+    still = [d for d in range(t.dim()) if d not in moving]
+    order = [*still, *moving]
+    planes = t.permute(order).reshape(1, -1, *(t.shape[d] for d in moving))
+    size, step = [window[d] for d in moving], [strides[d] for d in moving]
+    if computation is elementwise.add and len(moving) == 3:
+        out = torch.nn.functional.avg_pool3d(planes, size, step, divisor_override=1)
+    elif computation is elementwise.add:
+        missing = [1] * (2 - len(moving))
+        planes = planes.reshape(*planes.shape, *missing)
+        out = torch.nn.functional.avg_pool2d(planes, size + missing, step + missing, divisor_override=1)
+    else:
+        sign = 1 if computation is elementwise.max else -1
+        out = sign * _MAXIMA[len(moving) - 1](sign * planes, size, step, 0, [dilation[d] for d in moving])
+    out = out.reshape([counts[d] for d in order])
+    return out.permute([order.index(d) for d in range(t.dim())])

@@ -1,0 +1,145 @@
+"""Arguments that many jax.numpy functions share: `out`, `dtype`, `device`, `out_sharding`."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import dtypes
+from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
+from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
+from .._lax.elementwise import warn_complex_to_real
+
+ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
+DTypeLike = Any
+Axis = None | int | tuple[int, ...]
+
+
+def no_out(function: str, out: None) -> None:
+    """Raise `NotImplementedError` when an output array is given: arrays are immutable."""
+    if out is not None:
+        raise NotImplementedError(
+            f"The 'out' argument to jnp.{function} is not supported: arrays are immutable. Use the returned array."
+        )
+
+
+def no_sharding(function: str, out_sharding: Any) -> None:
+    """Raise `NotImplementedError` when an output sharding is given."""
+    if out_sharding is not None:
+        raise NotImplementedError(
+            f"The 'out_sharding' argument to jnp.{function} is not supported. Use jax.lax.with_sharding_constraint."
+        )
+
+
+def torch_device(device: Any) -> torch.device:
+    """Return the torch device that a `device=` argument means; None is the default device."""
+    if device is None:
+        return default_torch_device()
+    if isinstance(device, torch.device):
+        return device
+    own = getattr(device, "torch_device", None)
+    if isinstance(own, torch.device):
+        return own
+    raise NotImplementedError(f"device={device!r}: give a jax Device, or place the array with jax.device_put.")
+
+
+def dtype_or(dtype: DTypeLike, function: str, default: Any) -> torch.dtype:
+    """Return the torch dtype of a `dtype=` argument, or of `default` (a NumPy dtype) when it is None."""
+    if dtype is None:
+        return dtypes.to_torch(dtypes.canonicalize_dtype(default))
+    return dtypes.to_torch(dtypes.requested_dtype(dtype, function))
+
+
+def with_number(x: Any, y: Any) -> tuple[Tensor, Tensor] | None:
+    """Return tensors for a strongly typed array and a Python number that takes its dtype, None for other arguments.
+
+    A short way past promotion for the commonest mixture of types.
+    """
+    if type(x) is Array:
+        number = _like(y, x)
+        return None if number is None else (tensor_of(x), number)
+    if type(y) is Array:
+        number = _like(x, y)
+        return None if number is None else (number, tensor_of(y))
+    return None
+
+
+def _like(number: Any, array: Array) -> Tensor | None:
+    kind, dtype = type(number), array._tensor.dtype
+    if array._weak:
+        return None
+    if kind is int and -0x80000000 <= number < 0x80000000:
+        return scalar_tensor(number, dtype) if dtype in _HOLD_INT32 else None
+    return scalar_tensor(number, dtype) if kind is float and dtype in _FLOATS else None
+
+
+_FLOATS = frozenset({torch.float32, torch.float64})
+_HOLD_INT32 = _FLOATS | {torch.int32, torch.int64}
+
+
+def pair(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
+    """Return two operands as tensors of their common dtype and whether it is weak, their shapes checked."""
+    fast = with_number(x1, x2)
+    if fast is not None:
+        return *fast, False
+    (a, b), weak = promote(function, x1, x2)
+    if a.dim() != b.dim():
+        check_rank_promotion(function, a, b)
+    check_shapes(function, a, b)
+    return a, b, weak
+
+
+def pair_inexact(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
+    """Return two operands as tensors of a common floating or complex dtype and whether it is weak."""
+    (a, b), weak = promote_inexact(function, x1, x2)
+    if a.dim() != b.dim():
+        check_rank_promotion(function, a, b)
+    check_shapes(function, a, b)
+    return a, b, weak
+
+
+def check_shapes(function: str, a: Tensor, b: Tensor) -> None:
+    """Raise as JAX does for shapes that do not broadcast: `TypeError` for equal ranks, else `ValueError`."""
+    if a.shape == b.shape or not a.dim() or not b.dim():
+        return
+    for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False):
+        if m != n and m != 1 and n != 1:
+            error = TypeError if a.dim() == b.dim() else ValueError
+            raise error(f"{function} got incompatible shapes for broadcasting: {tuple(a.shape)}, {tuple(b.shape)}.")
+
+
+def without_strong_arrays(*args: Any) -> bool:
+    """Tell whether all of `args` are Python numbers or weakly typed arrays.
+
+    Functions that JAX makes of several operations lose the weak type of a boolean array beside a number.
+    """
+    return all(getattr(x, "weak_type", True) and not isinstance(x, np.ndarray | np.generic) for x in args)
+
+
+def converted(t: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return `t` converted to a dtype that the user asked for, with a warning where imaginary parts are dropped."""
+    if t.is_complex() and not dtype.is_complex:
+        warn_complex_to_real()
+        t = t if dtype is torch.bool else t.real
+    return convert(t, dtype)
+
+
+def int_dtype() -> torch.dtype:
+    """Return the default integer dtype: int64 under `jax_enable_x64`, else int32."""
+    return dtypes.TO_TORCH[dtypes.canonicalize_dtype(np.int64)]
+
+
+def float_dtype() -> torch.dtype:
+    """Return the default floating dtype: float64 under `jax_enable_x64`, else float32."""
+    return dtypes.TO_TORCH[dtypes.canonicalize_dtype(np.float64)]
+
+
+def indices(tensor: Tensor) -> Array:
+    """Return int64 positions, as torch gives them, in the default integer dtype."""
+    return Array(tensor.to(int_dtype()))
+
+
+def concrete_values(x: Any, error: type[Exception], detail: str = "") -> np.ndarray:
+    """Return the values of an argument that must be known while tracing, for decisions about shapes."""
+    return to_numpy(x._concrete(error, detail)) if isinstance(x, Array) else np.asarray(x)

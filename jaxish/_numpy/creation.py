@@ -1,0 +1,356 @@
+"""Arrays from Python values, and arrays of one value. Ranges and grids stand in ranges.py."""
+
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+import optree
+import torch
+from torch import Tensor
+
+from .._core import dtypes, graph
+from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
+from .._core.dimensions import canonical_shape
+from .._core.extended import fills_elements, moves_elements, refuse
+from .._core.promotion import cast, check_fits, convert, tensor
+from .._lax.elementwise import warn_complex_to_real
+from .arguments import ArrayLike, DTypeLike, converted, dtype_or, float_dtype, no_sharding, torch_device
+
+_PYTHON_SCALARS = (bool, int, float, complex)
+
+
+@moves_elements(0)
+def array(
+    object: Any, dtype: DTypeLike = None, *args: Any, copy: bool = True, order: str | None = "K", ndmin: int = 0,
+    device: Any = None, out_sharding: Any = None,
+) -> Array:  # fmt: skip
+    """Return an array of a number, an array, or nested sequences of these.
+
+    Without `dtype`, the values' common dtype is taken; a Python scalar alone makes a weakly typed array. `ndmin`
+    adds leading dimensions of size one. Raises `TypeError` for other objects, `NotImplementedError` for an `order`
+    other than "K".
+    """
+    if args:
+        if len(args) > 3:
+            raise TypeError(f"array() takes at most 5 positional arguments but {len(args) + 2} were given")
+        warnings.warn("jnp.array: pass arguments after dtype by keyword.", DeprecationWarning, stacklevel=3)
+        given: list[Any] = [*args, *(copy, order, ndmin)[len(args) :]]
+        copy, order, ndmin = given
+    if order is not None and order != "K":
+        raise NotImplementedError("Only implemented for order='K'")
+    no_sharding("array", out_sharding)
+    target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "array"))
+    found = _from_object(object, target, copy)
+    if ndmin > found.ndim:
+        found = Array(found._tensor.reshape((1,) * (ndmin - found.ndim) + found.shape), found._weak)
+    return found if device is None else Array(found._tensor.to(torch_device(device)), found._weak)
+
+
+def asarray(
+    a: Any, dtype: DTypeLike = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
+    out_sharding: Any = None,
+) -> Array:  # fmt: skip
+    """Return `a` (a number, an array, or nested sequences of these) as an array; see `array`."""
+    if dtype is None and type(a) is Array and order is None and device is None and not copy:
+        return a
+    return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
+
+
+def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
+    if isinstance(x, Array):
+        refuse("array", (x,))
+        t = tensor_of(x)
+        if target is None or target is t.dtype:
+            return Array(t.clone() if copy and not graph.tracing else t, x._weak and target is None)
+        return Array(converted(t, target))
+    if isinstance(x, _PYTHON_SCALARS) and not isinstance(x, np.generic):
+        if target is None:
+            return as_array(x)
+        return Array(_python_scalar(x, target))
+    if isinstance(x, np.ndarray | np.generic):
+        return _from_ndarray(np.asarray(x), target)
+    if hasattr(x, "__jax_array__"):
+        return _from_object(x.__jax_array__(), target, copy)
+    if isinstance(x, list | tuple):
+        refuse("array", _leaves(x))
+        return _from_sequence(x, target)
+    if x is None:
+        raise ValueError("None is not a valid value for jnp.array")
+    if isinstance(x, Tensor):
+        raise TypeError("A torch.Tensor is no JAX array; make it one, without a copy, by jaxish.from_torch(tensor).")
+    if isinstance(x, str | bytes):
+        raise TypeError(f"Value {x!r} is not a valid JAX array type. Only arrays of numeric types are supported.")
+    if hasattr(x, "__array__") or isinstance(x, range):
+        return _from_ndarray(np.asarray(x), target)
+    try:
+        return _from_ndarray(np.asarray(memoryview(x)), target)
+    except TypeError:
+        raise TypeError(f"Unexpected input type for array: {type(x)}") from None
+
+
+def _python_scalar(x: Any, target: torch.dtype) -> Tensor:
+    if target is torch.bool:
+        return scalar_tensor(bool(x), target)
+    if target.is_complex:
+        return scalar_tensor(x, target)
+    if target.is_floating_point:
+        return scalar_tensor(float(x), target)
+    x = int(x)  # raises for NaN, the infinities and complex numbers
+    check_fits(x, target)
+    return scalar_tensor(x, target)
+
+
+def _from_ndarray(values: np.ndarray, target: torch.dtype | None) -> Array:
+    if values.dtype.kind not in "biufcV" or (values.dtype.kind == "V" and values.dtype not in dtypes.TO_TORCH):
+        raise TypeError(
+            f"Dtype {values.dtype} is not a valid JAX array type. Only arrays of numeric types are supported."
+        )
+    dtype = dtypes.canonicalize_dtype(values.dtype) if target is None else dtypes.TO_NUMPY[target]
+    if dtype.kind in "fcb" or values.dtype.kind in "iub" or dtype == values.dtype:
+        with np.errstate(all="ignore"):
+            source = np.real(values) if values.dtype.kind == "c" and dtype.kind in "f" else values
+            return Array(from_numpy(source.astype(dtype, copy=False)))
+    return Array(convert(from_numpy(values), dtypes.TO_TORCH[dtype]))
+
+
+def _from_sequence(x: Any, target: torch.dtype | None) -> Array:
+    leaves = _leaves(x)
+    if target is None:
+        target = _common_dtype(leaves)
+    if not any(isinstance(leaf, Array) for leaf in leaves):
+        values = np.array(_plain(x), dtype=_staging_dtype(leaves, target))
+        return _from_ndarray(values, target)
+    return Array(_stack(x, target))
+
+
+def _leaves(x: Any) -> list[Any]:
+    leaves = optree.tree_leaves(x, lambda v: not isinstance(v, list | tuple), none_is_leaf=True)
+    if any(leaf is None for leaf in leaves):
+        raise ValueError("None is not a valid value for jnp.array")
+    return [leaf.__jax_array__() if hasattr(leaf, "__jax_array__") else leaf for leaf in leaves]
+
+
+def _common_dtype(leaves: list[Any]) -> torch.dtype:
+    if not leaves:
+        return float_dtype()
+    types = set()
+    for leaf in leaves:
+        if not isinstance(leaf, Array | np.ndarray | np.generic | bool | int | float | complex):
+            leaf = np.asarray(leaf)
+            if leaf.dtype.kind not in "biufcV":
+                raise TypeError(f"Value {leaf!r} with dtype {leaf.dtype} is not a valid JAX array type.")
+        types.add(dtypes.lattice_type(leaf))
+    return dtypes.TO_TORCH[dtypes.canonicalize_dtype(dtypes.promote(*types)[0])]
+
+
+def _staging_dtype(leaves: list[Any], target: torch.dtype) -> np.dtype:
+    dtype = dtypes.TO_NUMPY[target]
+    if dtype.kind in "iu":
+        for leaf in leaves:
+            if isinstance(leaf, _PYTHON_SCALARS):
+                check_fits(int(leaf), target)  # pyright: ignore[reportArgumentType]
+        # Floating NumPy values are converted with saturation, by torch, after staging.
+        return dtype if all(np.result_type(leaf).kind in "iub" for leaf in leaves) else np.dtype(np.float64)
+    return dtype
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return [_plain(v) for v in x]
+    return x.__jax_array__() if hasattr(x, "__jax_array__") else x
+
+
+def _stack(x: Any, target: torch.dtype) -> Tensor:
+    if not isinstance(x, list | tuple):
+        return _from_object(x, target, False)._tensor
+    if not x:
+        return torch.empty((0,), dtype=target, device=torch_device(None))
+    parts = [_stack(v, target) for v in x]
+    shapes = {tuple(p.shape) for p in parts}
+    if len(shapes) > 1:
+        raise TypeError(f"Cannot make an array of elements with different shapes: {sorted(shapes)}. Pad them first.")
+    return torch.stack(parts)
+
+
+@moves_elements(0)
+def copy(a: ArrayLike, order: str | None = None) -> Array:
+    """Return a copy of `a`."""
+    check_arraylike("copy", a)
+    return array(a, copy=True, order=order)
+
+
+# -------------------------------------------------------------------------------------------- arrays of one value
+
+
+def _shape_argument(function: str, shape: Any, dtype: Any) -> tuple[int, ...]:
+    if isinstance(shape, types.GeneratorType):
+        raise TypeError("expected sequence object with len >= 0 or a single integer")
+    if isinstance(dtype, int) and isinstance(shape, int):
+        raise TypeError(
+            f"Cannot interpret '{dtype}' as a data type. Did you write jnp.{function}({shape}, {dtype}) where you "
+            f"meant jnp.{function}(({shape}, {dtype})), with the shape as one tuple?"
+        )
+    return canonical_shape(shape)
+
+
+@fills_elements()
+def zeros(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+    """Return an array of zeros (default dtype: floating)."""
+    no_sharding("zeros", out_sharding)
+    sizes = _shape_argument("zeros", shape, dtype)
+    return Array(torch.zeros(sizes, dtype=dtype_or(dtype, "zeros", np.float64), device=torch_device(device)))
+
+
+@fills_elements()
+def ones(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+    """Return an array of ones (default dtype: floating)."""
+    no_sharding("ones", out_sharding)
+    sizes = _shape_argument("ones", shape, dtype)
+    return Array(torch.ones(sizes, dtype=dtype_or(dtype, "ones", np.float64), device=torch_device(device)))
+
+
+def empty(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+    """Return an array of zeros: there is no uninitialised memory."""
+    no_sharding("empty", out_sharding)
+    return zeros(_shape_argument("empty", shape, dtype), dtype, device=device)
+
+
+@fills_elements("fill_value")
+def full(
+    shape: Any, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
+    """Return an array filled with `fill_value`, which may be an array that broadcasts to `shape`.
+
+    The default dtype is that of `fill_value`.
+    """
+    no_sharding("full", out_sharding)
+    target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "full"))
+    check_arraylike("full", fill_value)
+    return _filled(canonical_shape(shape), fill_value, target, None if device is None else torch_device(device))
+
+
+def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, device: torch.device | None) -> Array:
+    if isinstance(value, np.generic) or not isinstance(value, _PYTHON_SCALARS):
+        filler = tensor("full", value)
+        weak = target is None and bool(getattr(value, "weak_type", False))
+        filler = converted(filler, target or filler.dtype)
+        filler = filler if device is None else filler.to(device)
+        try:
+            return Array(filler.broadcast_to(shape), weak)
+        except RuntimeError:
+            raise ValueError(
+                f"Incompatible shapes for broadcasting: {tuple(filler.shape)} and requested shape {shape}"
+            ) from None
+    weak = target is None and type(value) is not bool
+    if target is None:
+        target = dtypes.TO_TORCH[dtypes.lattice_type(value)[0]]
+    if target.is_floating_point and type(value) is not complex:
+        return Array(torch.full(shape, value, dtype=target, device=device or torch_device(None)), weak)
+    if isinstance(value, complex) and not target.is_complex:
+        warn_complex_to_real()
+    if type(value) is int:
+        filler = cast(value, target)
+    elif isinstance(value, float) and not target.is_complex:
+        filler = convert(scalar_tensor(value, torch.float64), target)
+    else:
+        filler = _python_scalar(value, target)
+    return Array((filler if device is None else filler.to(device)).broadcast_to(shape), weak)
+
+
+def _template(function: str, a: Any, dtype: DTypeLike, shape: Any) -> tuple[tuple[int, ...], torch.dtype, bool]:
+    refuse(function, (a,))
+    if not (hasattr(a, "dtype") and hasattr(a, "shape")):
+        a = as_array(a) if not hasattr(a, "__jax_array__") else a.__jax_array__()
+    weak = dtype is None and bool(getattr(a, "weak_type", False))
+    target = dtype_or(dtype, function, a.dtype)
+    return (tuple(a.shape) if shape is None else canonical_shape(shape)), target, weak
+
+
+def _same_device(a: Any, device: Any) -> torch.device:
+    return a._tensor.device if device is None and isinstance(a, Array) else torch_device(device)
+
+
+def _like(function: str, a: Any, value: int, dtype: DTypeLike, shape: Any, device: Any) -> Array:
+    if not (hasattr(a, "dtype") and hasattr(a, "shape")):
+        check_arraylike(function, a)
+    sizes, target, weak = _template(function, a, dtype, shape)
+    return Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak)
+
+
+@fills_elements(like="a")
+def zeros_like(
+    a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
+    """Return zeros with the shape and dtype of `a` (anything with these two), unless given."""
+    no_sharding("zeros_like", out_sharding)
+    return _like("zeros_like", a, 0, dtype, shape, device)
+
+
+@fills_elements(like="a")
+def ones_like(
+    a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
+    """Return ones with the shape and dtype of `a` (anything with these two), unless given."""
+    no_sharding("ones_like", out_sharding)
+    return _like("ones_like", a, 1, dtype, shape, device)
+
+
+@fills_elements(like="prototype")
+def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
+    """Return zeros with the shape and dtype of `prototype` (anything with these two), unless given."""
+    return _like("empty_like", prototype, 0, dtype, shape, device)
+
+
+@fills_elements("fill_value", "a")
+def full_like(
+    a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None,
+    out_sharding: Any = None,
+) -> Array:  # fmt: skip
+    """Return an array of `fill_value` with the shape and dtype of `a` (anything with these two), unless given."""
+    no_sharding("full_like", out_sharding)
+    check_arraylike("full_like", 0 if hasattr(a, "dtype") and hasattr(a, "shape") else a, fill_value)
+    sizes, target, weak = _template("full_like", a, dtype, shape)
+    return Array(_filled(sizes, fill_value, target, _same_device(a, device))._tensor, weak)
+
+
+# --------------------------------------------------------------------------------------------------------- matrices
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
+    """Return an N by M matrix (M: N) with ones on the k-th diagonal and zeros elsewhere."""
+    rows, columns = canonical_shape((N, N if M is None else M))
+    target, place = dtype_or(dtype, "eye", np.float64), torch_device(device)
+    row = torch.arange(rows, device=place).unsqueeze(1)
+    offset = tensor("eye", k).to(torch.int64) if isinstance(k, Array) else int(k)
+    return Array((torch.arange(columns, device=place) == row + offset).to(target))
+
+
+def identity(n: int, dtype: DTypeLike = None) -> Array:
+    """Return the n by n identity matrix."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
+    """Return an N by M matrix (M: N) with ones on and below the k-th diagonal."""
+    rows, columns = canonical_shape((N, N if M is None else M))
+    place = torch_device(None)
+    row = torch.arange(rows, device=place).unsqueeze(1)
+    below = torch.arange(columns, device=place) <= row + int(k)
+    return Array(below.to(dtype_or(dtype, "tri", np.float32)))
+
+
+@moves_elements(0)
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
+    """Return `x` converted to `dtype` (None: floating); complex to real by its real part."""
+    t = tensor("astype", x)
+    target = dtype_or(dtype, "astype", np.float64)
+    if t.is_complex() and not target.is_complex and target is not torch.bool:
+        warnings.warn(
+            "Casting from complex to real dtypes will raise a ValueError in a future release. Please explicitly use "
+            "jnp.real or jnp.imag to take the real/imaginary part of your input.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+    found = convert(t, target)
+    return Array(found if device is None else found.to(torch_device(device)))

@@ -1,0 +1,1 @@
+"""Linear algebra of jax.numpy."""

@@ -1,0 +1,60 @@
+"""Linear systems as a structured primitive.
+
+torch's solve keeps the LU factors of the matrix for its derivative, and takes them for constants when that is
+differentiated again. Here the derivative of a solution is two more solutions, whatever order it is of.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..._core.graph import TensorType
+from ..._core.primitive import Dims, Primitive, batch_front, instantiate
+from ..._tensors import arithmetic as tensor_functions
+from .decompositions import adjoint
+
+
+def solve_systems(a: Tensor, b: Tensor) -> Tensor:
+    """Return x with a @ x = b for batches of matrices; infinities and NaN where `a` is singular."""
+    if tensor_functions.is_plain_evaluation():
+        return torch.linalg.solve_ex(a, b).result
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return _SOLUTION(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))[0]
+
+
+class _Solution(Primitive):
+    """x with a @ x = b, for matrices a and b of one batch."""
+
+    __name__ = "solve"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[1])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return [torch.linalg.solve_ex(*inputs).result]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        if dims[0] is None:  # one matrix for all: the batch becomes more columns
+            columns = inputs[1].movedim(dims[1] or 0, -1)
+            (x,) = self(inputs[0], columns.flatten(-2))
+            x = x.unflatten(-1, columns.shape[-2:])
+            return [x], [x.dim() - 1]
+        return self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True))), [0]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        a, b = primals
+        right = instantiate(tangents[1], b)
+        if tangents[0] is not None:
+            right = right - tangents[0] @ self(a, b)[0]
+        return list(self(a, right))
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        (x,) = results
+        (of_b,) = self(adjoint(primals[0]), instantiate(cotangents[0], x))
+        return [-of_b @ adjoint(x), of_b]
+
+
+_SOLUTION = _Solution()

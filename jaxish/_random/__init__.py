@@ -1,0 +1,1 @@
+"""Floor 6: jax.random. Keys, draws and samplers."""

@@ -1,0 +1,116 @@
+"""threefry2x32: the counter-based generator behind `jax.random`, equal to JAX's bit for bit.
+
+Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), 20 rounds. Words are 32 bits;
+they are held in int32 tensors, whose additions wrap around and whose bits are what counts. In the partitionable layout
+element i of an array is the cipher of the 64-bit counter i, whatever the array's shape; in the other one (the flag
+`jax_threefry_partitionable` off) the words of half the counters come before those of the other half.
+
+The cipher is one structured primitive, so that the 110 operations of its rounds do not end up in every graph that
+draws a number.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .._compile import structured
+from .._compile.kernels import FEW_BLOCKS, Kernel
+from .._core import config
+from .._core.graph import TensorType
+from .._core.primitive import Dims, Primitive
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+
+
+def cipher(k0: Tensor, k1: Tensor, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the two output words for key words and counter words (int32 tensors that broadcast together)."""
+    keys = (k0, k1, k0 ^ k1 ^ _PARITY)
+    x0, x1 = x0 + keys[0], x1 + keys[1]
+    for injection in range(1, 6):
+        for distance in _ROTATIONS[(injection - 1) % 2]:
+            x0 = x0 + x1
+            x1 = ((x1 << distance) | ((x1 >> (32 - distance)) & ((1 << distance) - 1))) ^ x0
+        x0, x1 = x0 + keys[injection % 3], x1 + keys[(injection + 1) % 3] + injection
+    return x0, x1
+
+
+def at_counters(k0: Tensor, k1: Tensor, counters: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the two output words for 64-bit counters."""
+    return cipher(k0, k1, (counters >> 32).to(torch.int32), counters.to(torch.int32))
+
+
+_rows = Kernel(lambda positions, k0, k1, x0, x1: cipher(k0, k1, x0, x1), shared=0, blocks=FEW_BLOCKS)
+
+
+class _Cipher(Primitive):
+    """The cipher of int32 tensors (key words, counter words) that broadcast together."""
+
+    __name__ = "threefry2x32"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        shape = torch.broadcast_shapes(*(t.shape for t in inputs))
+        return [TensorType(tuple(shape), torch.int32, inputs[0].device)] * 2
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        rows = torch.broadcast_tensors(*inputs)
+        shape = rows[0].shape
+        return [word.reshape(shape) for word in _rows(shape.numel(), *(r.reshape(-1) for r in rows))]
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        return structured.call(self, "threefry2x32", inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        rank = max(t.dim() - (d is not None) for t, d in zip(inputs, dims, strict=True))
+        aligned = []
+        for tensor, dim in zip(inputs, dims, strict=True):
+            if dim is not None:
+                tensor = tensor.movedim(dim, 0)
+                tensor = tensor.reshape(tensor.shape[0], *(1,) * (rank + 1 - tensor.dim()), *tensor.shape[1:])
+            aligned.append(tensor)
+        return self(*aligned), [0, 0]
+
+
+ciphered = _Cipher()
+
+
+def threefry_2x32(key: Tensor, counts: Tensor) -> Tensor:
+    """Return the words for 32-bit counts: the first half of the counts goes with the second half. uint32 tensors."""
+    k, flat = key.view(torch.int32), counts.reshape(-1).view(torch.int32)
+    odd = flat.shape[0] % 2
+    if odd:
+        flat = torch.cat([flat, torch.zeros_like(flat[:1])])
+    words = torch.cat(ciphered(k[0], k[1], *flat.chunk(2))) if flat.shape[0] else flat
+    return (words[:-1] if odd else words).reshape(counts.shape).view(torch.uint32)
+
+
+def counts(count: int, device: torch.device) -> Tensor:
+    """Return the uint32 numbers from 0 to `count`."""
+    return torch.arange(count, dtype=torch.int32, device=device).view(torch.uint32)
+
+
+def seed(value: Tensor) -> Tensor:
+    """Return the key of an integer seed: its upper and lower 32 bits."""
+    wide = value.to(torch.int64) if value.dtype not in (torch.uint64, torch.uint32) else _unsigned_bits(value)
+    upper = wide >> 32 if value.dtype in (torch.int64, torch.uint64) else torch.zeros_like(wide)
+    return torch.stack([upper, wide]).to(torch.int32).view(torch.uint32)
+
+
+def _unsigned_bits(value: Tensor) -> Tensor:
+    return value.view(torch.int64) if value.dtype is torch.uint64 else value.view(torch.int32).to(torch.int64)
+
+
+def partitionable() -> bool:
+    """Tell whether the partitionable layout is in force."""
+    return config.threefry_partitionable.value
+
+
+def joined(high: Tensor, low: Tensor) -> Tensor:
+    """Return 64-bit integers made of two words."""
+    return (high.to(torch.int64) << 32) | (low.to(torch.int64) & 0xFFFFFFFF)
+
+
+def narrowed(words: Tensor, bit_width: int) -> Tensor:
+    """Return the lowest 8 (as uint8) or 16 (as int16) bits of words."""
+    return (words & 0xFF).to(torch.uint8) if bit_width == 8 else words.to(torch.int16)

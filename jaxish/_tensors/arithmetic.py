@@ -1,0 +1,278 @@
+"""Elementwise functions of tensors whose value or derivative is JAX's where torch's is not.
+
+jax.numpy and lax share them. At kinks and ties derivatives follow JAX: |x| has slope 1 at zero, clamp has slope zero
+at its bounds, x**0.0 has no derivative at zero.
+"""
+
+import functools
+import math
+
+import torch
+from torch import Tensor
+
+from .._core import functorch, graph, selection, unsigned
+from .elementwise import Elementwise
+
+
+def is_plain_evaluation() -> bool:
+    """Tell whether operators run now and nobody will differentiate them."""
+    return not graph.tracing and functorch.peek_interpreter_stack() is None
+
+
+_ABSOLUTE = Elementwise("abs", torch.abs, (lambda x: torch.where(x >= 0, 1.0, -1.0).to(x.dtype),))
+
+
+def absolute(x: Tensor) -> Tensor:
+    """Return |x|; the derivative at zero is 1."""
+    return unsigned.abs(x) if not x.dtype.is_floating_point or is_plain_evaluation() else _ABSOLUTE(x)
+
+
+def sign(x: Tensor) -> Tensor:
+    """Return -1, 0 or 1 by sign, x itself where it is zero or NaN; x / |x| for complex x."""
+    if x.dtype.is_complex:
+        return torch.sgn(x)
+    if not x.dtype.is_floating_point:
+        return unsigned.sign(x)
+    # torch.sign makes zero of NaN.
+    return selection.where((x == 0) | (x != x), x.detach(), torch.sign(x))
+
+
+def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return unsigned.minimum(unsigned.maximum(x, low), high)
+
+
+_CLAMP = Elementwise(
+    "clamp",
+    _clamp,
+    (
+        lambda x, low, high: ((x > low) & (x < high)).to(x.dtype),
+        lambda x, low, high: (low > x).to(x.dtype),
+        lambda x, low, high: (high < x).to(x.dtype),
+    ),
+)
+
+
+def clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return x limited to low and high; nothing has a derivative where x equals a bound."""
+    if not x.dtype.is_floating_point or is_plain_evaluation():
+        return _clamp(x, low, high)
+    return _CLAMP(x, low, high)
+
+
+def acosh(x: Tensor) -> Tensor:
+    """Return the x' with cosh(x') = x; complex numbers on the branch cut, below 1, have a positive imaginary part."""
+    # torch, as C does, follows the sign of a zero imaginary part.
+    return torch.acosh(torch.complex(x.real, x.imag + 0.0) if x.dtype.is_complex else x)
+
+
+def _pow_slope(x: Tensor, y: Tensor) -> Tensor:
+    if y.dtype.is_floating_point or y.dtype.is_complex:
+        return y * torch.pow(x, y - 1)
+    return selection.where(y == 0, 0, y * torch.pow(x, selection.where(y == 0, 1, y - 1)))
+
+
+_POW = Elementwise(
+    "pow", torch.pow, (_pow_slope, lambda x, y: torch.log(selection.where(x == 0, 1, x)) * torch.pow(x, y))
+)
+
+
+def power(x: Tensor, y: Tensor) -> Tensor:
+    """Return x**y for inexact x; the derivative in x is y * x**(y - 1) everywhere."""
+    return torch.pow(x, y) if is_plain_evaluation() else _POW(x, y)
+
+
+@functools.cache
+def _negative_power(exponent: int) -> Elementwise:
+    # The derivative of the reciprocal of a power would be NaN at zero.
+    return Elementwise(
+        f"integer_pow_{exponent}",
+        lambda x: torch.reciprocal(integer_power(x, -exponent)),
+        (lambda x: exponent * integer_power(x, exponent - 1),),
+    )
+
+
+def integer_power(x: Tensor, exponent: int) -> Tensor:
+    """Return x**exponent for a Python integer exponent, not negative where x is an integer."""
+    if exponent == 2:
+        return unsigned.mul(x, x)
+    if exponent < 0:
+        return _negative_power(exponent)(x)
+    return unsigned.via_bits(lambda t: torch.pow(t, exponent), x)
+
+
+def maximum(x: Tensor, y: Tensor) -> Tensor:
+    """Return the greater operand, complex ones in lexicographic order."""
+    return _complex_choice(_complex_less(y, x), x, y) if x.dtype.is_complex else unsigned.maximum(x, y)
+
+
+def minimum(x: Tensor, y: Tensor) -> Tensor:
+    """Return the lesser operand, complex ones in lexicographic order."""
+    return _complex_choice(_complex_less(x, y), x, y) if x.dtype.is_complex else unsigned.minimum(x, y)
+
+
+def _complex_choice(first: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    chosen = selection.where(first, x, y)
+    # Equal operands share the derivative.
+    return chosen if is_plain_evaluation() else selection.where(x == y, x / 2 + y / 2, chosen)
+
+
+def _complex_less(x: Tensor, y: Tensor) -> Tensor:
+    return selection.where(x.real == y.real, x.imag < y.imag, x.real < y.real)
+
+
+def _cbrt(x: Tensor) -> Tensor:
+    if x.dtype.itemsize == 2:
+        return _cbrt(x.float()).to(x.dtype)
+    size = torch.abs(x)
+    root = torch.pow(size, 1 / 3)
+    # One step of Newton's method: 1/3 is no binary fraction, which costs the last digits.
+    refined = root - (root - size / (root * root)) / 3
+    usable = (size > 0) & (size < math.inf) & (root > 0)
+    return torch.copysign(selection.where(usable, refined, root), x)
+
+
+_CBRT = Elementwise("cbrt", _cbrt, (lambda x: 1 / (3 * torch.square(_CBRT(x))),))
+
+
+def cbrt(x: Tensor) -> Tensor:
+    """Return the real cube root."""
+    return _CBRT(x)
+
+
+def round_away_from_zero(x: Tensor) -> Tensor:
+    """Return x rounded to the nearest integer, halves away from zero."""
+    whole = torch.trunc(x)
+    return selection.where(torch.abs(x - whole) >= 0.5, whole + torch.sign(x), whole)
+
+
+def _nextafter(x: Tensor, y: Tensor) -> Tensor:
+    if x.dtype.itemsize > 2:
+        return torch.nextafter(x, y)
+    x, y = torch.broadcast_tensors(x, y)
+    bits = x.contiguous().view(torch.int16)
+    away = (x.abs() < y.abs()) & ((x < 0) == (y < 0)) | (x == 0)
+    step = selection.where(away, 1, -1).to(torch.int16)
+    sign_bit = torch.iinfo(torch.int16).min
+    of_zero = selection.where(y < 0, sign_bit + 1, 1).to(torch.int16)
+    moved = selection.where(x == 0, of_zero, bits + step).view(x.dtype)
+    return selection.where((x != x) | (y != y), x + y, selection.where(x == y, y, moved))
+
+
+nextafter = Elementwise("nextafter", _nextafter, None)
+
+
+_ATAN2 = Elementwise("atan2", torch.atan2, (lambda y, x: x / (x * x + y * y), lambda y, x: -y / (x * x + y * y)))
+
+
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    """Return the angle of (x, y); for complex operands, its analytic continuation."""
+    if not y.dtype.is_complex:
+        return torch.atan2(y, x) if is_plain_evaluation() else _ATAN2(y, x)
+    return -1j * torch.log((x + 1j * y) / torch.sqrt(x * x + y * y))
+
+
+# Bits
+
+_MASKS = ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF))
+
+
+def _low_bits(x: Tensor, bits: int) -> Tensor:
+    """Return integers of at most 32 bits as non-negative 64-bit ones."""
+    return x.to(torch.int64) & ((1 << bits) - 1)
+
+
+def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
+    wide = x.view(torch.int64) if x.dtype is torch.uint64 else x
+    return (wide >> 32) & 0xFFFFFFFF, wide & 0xFFFFFFFF
+
+
+def _count_bits(x: Tensor) -> Tensor:
+    for shift, mask in _MASKS:
+        x = (x & mask) + ((x >> shift) & mask)
+    return x
+
+
+def population_count(x: Tensor) -> Tensor:
+    """Return the number of set bits of integers."""
+    if x.dtype.itemsize == 8:
+        high, low = _halves(x)
+        return (_count_bits(high) + _count_bits(low)).to(x.dtype)
+    return _count_bits(_low_bits(x, x.dtype.itemsize * 8)).to(x.dtype)
+
+
+def _bit_length(x: Tensor) -> Tensor:
+    for shift in (1, 2, 4, 8, 16):
+        x = x | (x >> shift)
+    return _count_bits(x)
+
+
+def count_leading_zeros(x: Tensor) -> Tensor:
+    """Return the number of leading zero bits of integers."""
+    bits = x.dtype.itemsize * 8
+    if bits == 64:
+        high, low = _halves(x)
+        length = selection.where(high != 0, 32 + _bit_length(high), _bit_length(low))
+    else:
+        length = _bit_length(_low_bits(x, bits))
+    return (bits - length).to(x.dtype)
+
+
+def multiply_high(x: Tensor, y: Tensor) -> Tensor:
+    """Return the upper half of the product of integers, which has twice their bits."""
+    bits = x.dtype.itemsize * 8
+    if bits < 32 or x.dtype is torch.int32:
+        return ((x.to(torch.int64) * y.to(torch.int64)) >> bits).to(x.dtype)
+    if bits == 32:
+        return unsigned.shift_right_logical(
+            x.to(torch.int64) * y.to(torch.int64), torch.full_like(x, 32, dtype=torch.int64)
+        ).to(x.dtype)
+    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+
+    def upper(t: Tensor) -> Tensor:
+        return (t >> 32) & 0xFFFFFFFF
+
+    # Schoolbook multiplication in digits of 32 bits; the partial products are unsigned 64-bit numbers.
+    carry = upper(x_low * y_low)
+    middle = x_high * y_low
+    other = x_low * y_high
+    low_sum = (middle & 0xFFFFFFFF) + (other & 0xFFFFFFFF) + carry
+    high = x_high * y_high + upper(middle) + upper(other) + upper(low_sum)
+    if x.dtype is torch.uint64:
+        return high.view(torch.uint64)
+    return high - selection.where(x < 0, y, 0) - selection.where(y < 0, x, 0)
+
+
+def reduced_precision(x: Tensor, exponent_bits: int, mantissa_bits: int) -> Tensor:
+    """Return x rounded to a floating format with this many bits; slope 1."""
+    return Elementwise(
+        "reduce_precision", lambda t: _reduced_precision(t, exponent_bits, mantissa_bits), (torch.ones_like,)
+    )(x)
+
+
+# Integer dtype of the bits, mantissa bits, exponent bits.
+_FORMATS = {
+    torch.float16: (torch.int16, 10, 5),
+    torch.bfloat16: (torch.int16, 7, 8),
+    torch.float32: (torch.int32, 23, 8),
+    torch.float64: (torch.int64, 52, 11),
+}
+
+
+def _reduced_precision(x: Tensor, exponent_bits: int, mantissa_bits: int) -> Tensor:
+    if x.dtype not in _FORMATS:
+        return _reduced_precision(x.float(), exponent_bits, mantissa_bits).to(x.dtype)
+    integer, mantissa, exponent = _FORMATS[x.dtype]
+    # Contiguous, since a scalar expanded or sliced has no bits of its own to view.
+    bits = x.contiguous().view(integer)
+    if mantissa_bits < mantissa:
+        dropped = mantissa - mantissa_bits
+        last_kept = (bits >> dropped) & 1
+        bits = (bits + (last_kept + (1 << (dropped - 1)) - 1)) & ~((1 << dropped) - 1)
+    rounded = bits.view(x.dtype)
+    if exponent_bits < exponent:
+        bias = (1 << (exponent_bits - 1)) - 1
+        largest = 2.0 ** (bias + 1)
+        size = rounded.abs()
+        rounded = selection.where(size >= largest, torch.copysign(torch.full_like(x, math.inf), x), rounded)
+        rounded = selection.where(size < 2.0 ** (1 - bias), torch.copysign(torch.zeros_like(x), x), rounded)
+    return selection.where(x != x, x, rounded)

@@ -1,0 +1,369 @@
+"""Reading and writing elements of a tensor at integer indices: what gather, scatter and array indexing are made of.
+
+Both functions take one index tensor for each of the operand's leading dimensions and mean what JAX means: an index
+out of bounds is clipped, or gives a fill value (reading) and drops the update (writing). Negative indices are out of
+bounds; who wants them to count from the end normalises them first.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import functorch, graph, selection, unsigned
+from .._core.graph import TensorType
+from .._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
+from .arithmetic import is_plain_evaluation
+
+
+class GatherScatterMode(enum.Enum):
+    """What a gather or scatter does with an index that is out of bounds."""
+
+    CLIP = enum.auto()
+    FILL_OR_DROP = enum.auto()
+    PROMISE_IN_BOUNDS = enum.auto()
+    ONE_HOT = enum.auto()
+
+    @staticmethod
+    def from_any(s: "str | GatherScatterMode | None") -> "GatherScatterMode":
+        """Return the mode of this name ("clip", "fill", "drop", "promise_in_bounds", "one_hot"); None means fill.
+
+        Raises `ValueError` for any other name.
+        """
+        if isinstance(s, GatherScatterMode):
+            return s
+        if s in _MODES:
+            return _MODES[s]
+        raise ValueError(f'Unknown gather mode "{s}"; expected one of {", ".join(map(repr, _MODES))}.')
+
+
+_MODES = {
+    None: GatherScatterMode.FILL_OR_DROP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "clip": GatherScatterMode.CLIP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+    "one_hot": GatherScatterMode.ONE_HOT,
+}
+
+
+def take_elements(
+    operand: Tensor, indices: Sequence[Tensor], mode: GatherScatterMode, fill_value: Any = None
+) -> Tensor:
+    """Return the elements (or slices over the trailing dimensions) of `operand` at `indices`.
+
+    `indices` are integer tensors, broadcast against each other, one for each of the leading dimensions; the result
+    has the shape of the broadcast indices followed by the trailing dimensions. In mode FILL_OR_DROP, what is out of
+    bounds gives `fill_value` (None: NaN, the least signed or greatest unsigned integer, True); in the other modes the
+    indices are clipped. In mode PROMISE_IN_BOUNDS the cotangent of what is out of bounds is dropped.
+    """
+    if not indices:
+        return operand
+    sizes = operand.shape[: len(indices)]
+    place = _known_place(indices, sizes)
+    if place is not None:
+        return operand[place]
+    if 0 in sizes:
+        shape = (*torch.broadcast_shapes(*(i.shape for i in indices)), *operand.shape[len(indices) :])
+        fill = default_fill(operand.dtype) if fill_value is None else fill_value
+        return torch.full(
+            shape, fill if mode is GatherScatterMode.FILL_OR_DROP else 0, dtype=operand.dtype, device=operand.device
+        )
+    places = [_index_dtype(i).clamp(0, n - 1) for i, n in zip(indices, sizes, strict=True)]
+    found = unsigned.via_bits(lambda t: elements_at(t, places), operand)
+    if mode is GatherScatterMode.PROMISE_IN_BOUNDS and differentiable(operand.dtype) and not is_plain_evaluation():
+        return found if _known_inside(indices, sizes) else drop_cotangents(found, _inside(indices, sizes))
+    if mode is not GatherScatterMode.FILL_OR_DROP:
+        return found
+    inside = _inside(indices, sizes)
+    fill = default_fill(operand.dtype) if fill_value is None else fill_value
+    if not isinstance(fill, Tensor):
+        fill = torch.full((), fill, dtype=operand.dtype, device=operand.device)
+    return selection.where(inside[(..., *(None,) * (operand.dim() - len(indices)))], found, fill)
+
+
+def drop_cotangents(found: Tensor, inside: Tensor) -> Tensor:
+    """Return `found`, whose cotangents are zero where `inside`, given for its leading dimensions, is False."""
+    return _DROP_COTANGENTS(found, inside[(..., *(None,) * (found.dim() - inside.dim()))])[0]
+
+
+def put_elements(
+    operand: Tensor,
+    indices: Sequence[Tensor],
+    updates: Tensor,
+    combine: str,
+    mode: GatherScatterMode,
+    unique: bool = False,
+) -> Tensor:
+    """Return `operand` with `updates` combined into it at `indices`, which mean what they mean to `take_elements`.
+
+    `combine` is "set", "add", "mul", "min" or "max"; `updates`, of the operand's dtype, is broadcast to the shape
+    that `take_elements` would return. Updates out of bounds are dropped, in mode CLIP moved to the nearest element.
+    Where an element is set more than once the last update wins, in derivatives too. `unique` promises that no
+    element is updated twice.
+    """
+    count = len(indices)
+    sizes, rest = operand.shape[:count], operand.shape[count:]
+    batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
+    number = batch.numel()
+    if not number or 0 in operand.shape:
+        return operand
+    inside = _known_inside(indices, sizes)
+    repeats = combine == "set" and not unique and number > 1
+    adds = combine == "add" and (len(rest) > 0 or number < _MANY)
+    if inside and (adds or (combine == "set" and not (repeats and functorch.peek_interpreter_stack()))):
+        return _put_directly(operand, indices, updates, combine == "add")
+    drop = not inside and mode is GatherScatterMode.FILL_OR_DROP
+    if not inside and not drop:
+        indices = [_index_dtype(i).clamp(0, n - 1) for i, n in zip(indices, sizes, strict=True)]
+    places = _linear(indices, sizes)
+    if drop:
+        places = torch.where(_inside(indices, sizes), places, sizes.numel())
+    flat = operand.reshape(sizes.numel(), *rest)
+    places = places.expand(batch).reshape(number)
+    updates = updates.expand((*batch, *rest)).reshape(number, *rest)
+    put = _set_elements(drop) if repeats else _PUT[combine](drop, unique)
+    out = (unsigned.via_order if combine in ("min", "max") else unsigned.via_bits)(put, flat, places, updates)
+    return out.reshape(operand.shape)
+
+
+def put_slice(operand: Tensor, update: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """Return `operand` with `update` at fixed positions along one dimension; the positions are in bounds."""
+    # The batching rule of slice_scatter is a scatter, which torch has for signed integers only.
+    return unsigned.via_bits(lambda o, u: torch.slice_scatter(o, u, dim, start, stop, step), operand, update)
+
+
+_MANY = 64  # updates of single elements, for which scatter_add is faster than index_put
+
+
+def _put_directly(operand: Tensor, indices: Sequence[Tensor], updates: Tensor, accumulate: bool) -> Tensor:
+    if operand.dtype in unsigned.SIGNED:
+        return unsigned.via_bits(lambda o, u: _put_directly(o, indices, u, accumulate), operand, updates)
+    return operand.index_put(tuple(map(_index_dtype, indices)), updates, accumulate)
+
+
+def default_fill(dtype: torch.dtype) -> Any:
+    """Return what reading out of bounds gives: NaN, the least signed or greatest unsigned integer, True."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return float("nan")
+    if dtype is torch.bool:
+        return True
+    return torch.iinfo(dtype).min or torch.iinfo(dtype).max
+
+
+def has_cheap_value(tensor: Tensor) -> bool:
+    """Tell whether the values of `tensor` can be looked at for less than an operator costs."""
+    return (
+        tensor.is_cpu
+        and not (graph.tracing and graph.current_trace() is not None)
+        and not functorch.is_functorch_wrapped_tensor(tensor)
+        and not isinstance(tensor, graph.FakeTensor)
+    )
+
+
+def _known_place(indices: Sequence[Tensor], sizes: Sequence[int]) -> tuple[int, ...] | None:
+    """Return scalar indices as numbers, if they can be had at no cost and are in bounds."""
+    place = []
+    for index, size in zip(indices, sizes, strict=True):
+        if index.dim() or not has_cheap_value(index):
+            return None
+        number = int(index)
+        if not 0 <= number < size:
+            return None
+        place.append(number)
+    return tuple(place)
+
+
+def _known_inside(indices: Sequence[Tensor], sizes: Sequence[int]) -> bool:
+    for index, size in zip(indices, sizes, strict=True):
+        if not has_cheap_value(index):
+            return False
+        if index.numel() == 1:
+            if not 0 <= int(index) < size:
+                return False
+        elif index.numel():
+            least, greatest = torch.aminmax(_index_dtype(index))
+            if int(least) < 0 or int(greatest) >= size:
+                return False
+    return True
+
+
+def _index_dtype(index: Tensor) -> Tensor:
+    return index if index.dtype is torch.int32 or index.dtype is torch.int64 else index.to(torch.int64)
+
+
+def elements_at(operand: Tensor, places: Sequence[Tensor]) -> Tensor:
+    """Return the elements at integer indices that are in bounds, for the leading dimensions of any but an unsigned tensor."""
+    if any(p.dim() for p in places):
+        return operand[tuple(places)] if len(places) == 1 else operand[torch.broadcast_tensors(*places)]
+    # torch reads the value of a scalar index, which a traced or batched one does not have.
+    return operand[tuple(p.reshape(1) for p in places)].squeeze(0)
+
+
+def _inside(indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+    found = None
+    for index, size in zip(indices, sizes, strict=True):
+        index = _index_dtype(index)
+        inside = (index >= 0) & (index < size)
+        found = inside if found is None else found & inside
+    assert found is not None
+    return found
+
+
+def _linear(indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+    linear = indices[0].to(torch.int64)
+    for index, size in zip(indices[1:], sizes[1:], strict=True):
+        linear = linear * size + index.to(torch.int64)
+    return linear
+
+
+class _DropCotangents(Primitive):
+    """The identity of its first operand, with the transpose of multiplying by its second, a mask.
+
+    That is JAX's derivative of a read whose index was promised to be in bounds: forward mode clips the index as the
+    read itself does, reverse mode is a scatter, which drops what is out of bounds.
+    """
+
+    __name__ = "drop_cotangents"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return [inputs[0]]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        return self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True))), [0]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [tangents[0] if tangents[0] is None else self(tangents[0], primals[1])[0]]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        cotangent = cotangents[0]
+        return [None if cotangent is None else torch.where(primals[1], cotangent, torch.zeros_like(cotangent)), None]
+
+
+_DROP_COTANGENTS = _DropCotangents()
+
+
+def _spare_row(flat: Tensor) -> Tensor:
+    """Return `flat` with one more row, the place for what is dropped."""
+    return torch.cat([flat, flat[:1]])
+
+
+def _index_put(accumulate: bool) -> Any:
+    def make(drop: bool, unique: bool) -> Any:
+        def put(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
+            padded = _spare_row(flat) if drop else flat
+            if accumulate and flat.dim() == 1 and flat.dtype.itemsize > 1:  # a third of index_put's time
+                out = padded.scatter_add(0, places, updates)
+            else:
+                out = padded.index_put((places,), updates, accumulate)
+            return out[:-1] if drop else out
+
+        return put
+
+    return make
+
+
+def _extremum(reduce: str) -> Any:
+    def make(drop: bool, unique: bool) -> Any:
+        def put(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
+            dtype = flat.dtype
+            if dtype.is_complex:
+                raise NotImplementedError(
+                    "Scattered min and max of complex values are not implemented: torch cannot order them. "
+                    "Scatter real and imaginary parts, or absolute values."
+                )
+            if dtype is torch.bool or dtype.itemsize == 1:
+                wide = torch.float32 if dtype.is_floating_point else torch.int16
+                flat, updates = flat.to(wide), updates.to(wide)
+            places = places.reshape((-1, *(1,) * (flat.dim() - 1))).expand_as(updates)
+            out = (_spare_row(flat) if drop else flat).scatter_reduce(0, places, updates, reduce)
+            return (out[:-1] if drop else out).to(dtype)
+
+        return put
+
+    return make
+
+
+def _multiply(drop: bool, unique: bool) -> Any:
+    def put(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
+        padded = _spare_row(flat) if drop else flat
+        if unique or places.numel() == 1:  # torch's derivative of a product looks at values
+            out = padded.index_put((places,), padded[places] * updates)
+        else:
+            # Multiplying once by the product of the updates keeps the derivative with respect to the operand simple.
+            dtype = torch.float32 if padded.dtype.itemsize == 1 and padded.dtype.is_floating_point else padded.dtype
+            ones = torch.ones_like(padded, dtype=dtype)
+            places = places.reshape((-1, *(1,) * (padded.dim() - 1))).expand_as(updates)
+            out = (padded.to(dtype) * ones.scatter_reduce(0, places, updates.to(dtype), "prod")).to(padded.dtype)
+        return out[:-1] if drop else out
+
+    return put
+
+
+_PUT = {
+    "set": _index_put(False),
+    "add": _index_put(True),
+    "mul": _multiply,
+    "min": _extremum("amin"),
+    "max": _extremum("amax"),
+}
+
+
+def _set_elements(drop: bool) -> Any:
+    primitive = _SetElements(drop)
+    return lambda flat, places, updates: primitive(flat, places, updates)[0]
+
+
+class _SetElements(Primitive):
+    """Rows of a tensor overwritten at places that may repeat.
+
+    torch's derivative hands the cotangent of an overwritten row to each update of it; only the last one counts.
+    """
+
+    __name__ = "set_elements"
+
+    def __init__(self, drop: bool) -> None:
+        self.drop = drop
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return [_PUT["set"](self.drop, False)(*inputs)]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        flat, places, updates = inputs
+        if dims[1] is None:
+            flat, updates = batch_front(flat, dims[0], size), batch_front(updates, dims[2], size)
+            return self(flat.movedim(0, 1), places, updates.movedim(0, 1)), [1]
+        flat, places, updates = (batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True))
+        rows = flat.shape[1]
+        lane = torch.arange(size, device=places.device).unsqueeze(1) * rows
+        places = torch.where(places < rows, places + lane, size * rows) if self.drop else places + lane
+        (out,) = self(flat.flatten(0, 1), places.flatten(), updates.flatten(0, 1))
+        return [out.unflatten(0, (size, rows))], [0]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        flat, places, updates = primals
+        return [*self(instantiate(tangents[0], flat), places, instantiate(tangents[2], updates))]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        flat, places, updates = primals
+        cotangent = instantiate(cotangents[0], results[0])
+        rows = flat.shape[0]
+        order = torch.arange(places.shape[0], device=places.device)
+        (last,) = self(torch.full((rows,), -1, device=places.device), places, order)
+        kept = places.clamp(max=rows - 1)
+        wins = (last[kept] == order) & (places < rows)
+        wins = wins.reshape((-1, *(1,) * (updates.dim() - 1)))
+        of_updates = torch.where(wins, cotangent[kept], torch.zeros((), dtype=updates.dtype, device=updates.device))
+        return [*self(cotangent, places, torch.zeros_like(updates)), None, of_updates]

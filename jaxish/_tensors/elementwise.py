@@ -1,0 +1,132 @@
+"""Elementwise functions with derivatives of our own: where torch has no kernel, no derivative, or another one.
+
+`Elementwise(name, run, partials)` maps tensors that broadcast against each other to one tensor. Batching aligns the
+batch dimensions and runs the same function; differentiation multiplies by the partial derivatives, which are
+functions of the operands made of torch operators and other primitives, so that they nest.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._compile.kernels import Kernel
+from .._core.primitive import Dims, Primitive, TensorType, differentiable
+
+Function = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class NoSlope:
+    """A partial derivative that does not exist: `ValueError` in forward mode, NaN in reverse mode."""
+
+    message: str
+
+    def __call__(self, *primals: Tensor) -> Tensor:
+        """Raise the error."""
+        raise ValueError(self.message)
+
+
+class Elementwise:
+    """An elementwise function: `run` on plain tensors, and per operand its partial derivative (None: zero).
+
+    With `partials` None the function has no derivative and asking for it raises. `opaque` is what a graph for a
+    backend calls in place of `run`, where the control flow of `run` depends on values. `is_instruction` says that
+    loops in C++ know it by its name. `is_long` says that it takes so many operators that a large array is better gone
+    through in blocks, by one kernel.
+    """
+
+    def __init__(
+        self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None = None,
+        is_instruction: bool = False, is_long: bool = False,
+    ) -> None:  # fmt: skip
+        self._primitive = _ElementwisePrimitive(name, run, partials, opaque)
+        if is_long:
+            self._primitive.kernel = Kernel(lambda _, *rows: [run(*rows)], shared=0)
+        self._primitive.is_instruction = is_instruction
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Return the function of tensors that broadcast against each other."""
+        return self._primitive(*inputs)[0]
+
+
+_LARGE = 4096  # elements
+
+
+class _ElementwisePrimitive(Primitive):
+    kernel: Kernel | None = None
+    is_elementwise = True
+
+    def __init__(
+        self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None
+    ) -> None:
+        self.__name__ = name
+        self._run, self._opaque, self.partials = run, opaque, partials
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        shape = torch.broadcast_shapes(*(t.shape for t in inputs))
+        return [TensorType(tuple(shape), inputs[0].dtype, inputs[0].device)]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        count = inputs[0].numel()
+        if self.kernel is not None and count >= _LARGE and all(t.shape == inputs[0].shape for t in inputs):
+            return [found.reshape(inputs[0].shape) for found in self.kernel(count, *(t.reshape(-1) for t in inputs))]
+        return [self._run(*inputs)]
+
+    def lower(self, *inputs: Tensor) -> list[Tensor]:
+        return [(self._opaque or self._run)(*inputs)]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        rank = max(t.dim() - (d is not None) for t, d in zip(inputs, dims, strict=True))
+        aligned = []
+        for tensor, dim in zip(inputs, dims, strict=True):
+            if dim is not None:
+                tensor = tensor.movedim(dim, 0)
+                missing = rank - (tensor.dim() - 1)
+                tensor = tensor.reshape(tensor.shape[0], *(1,) * missing, *tensor.shape[1:])
+            aligned.append(tensor)
+        return self(*aligned), [0]
+
+    def _partial(self, position: int, primals: Sequence[Tensor]) -> Tensor | None:
+        if self.partials is None:
+            raise NotImplementedError(f"Differentiation rule for '{self.__name__}' not implemented.")
+        partial = self.partials[position]
+        return None if partial is None else partial(*primals)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        total = None
+        for position, tangent in enumerate(tangents):
+            partial = None if tangent is None else self._partial(position, primals)
+            if partial is not None:
+                assert tangent is not None
+                term = partial * tangent
+                total = term if total is None else total + term
+        if total is None:
+            return [None]
+        return [total.expand(torch.broadcast_shapes(*(p.shape for p in primals)))]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        cotangent = cotangents[0]
+        found: list[Tensor | None] = []
+        for position, primal in enumerate(primals):
+            # Which operands are being differentiated is not known here: NaN marks a slope that must not be used.
+            if not differentiable(primal.dtype):
+                partial = None
+            elif self.partials is not None and isinstance(self.partials[position], NoSlope):
+                partial = torch.full_like(primal, math.nan)
+            else:
+                partial = self._partial(position, primals)
+            slope = None if partial is None or cotangent is None else cotangent * partial.conj()
+            found.append(None if slope is None else _summed_to(slope, primal.shape))
+        return found
+
+
+def _summed_to(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return `tensor` summed over the dimensions along which `shape` was broadcast."""
+    extra = tensor.dim() - len(shape)
+    dims = [*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and tensor.shape[i + extra] != 1)]
+    return tensor.sum(dims).reshape(tuple(shape)) if dims else tensor

@@ -1,0 +1,33 @@
+"""jax.numpy.linalg: linear algebra. This module only hands names on."""
+
+from .._numpy.linalg.decompositions import cholesky as cholesky
+from .._numpy.linalg.decompositions import eig as eig
+from .._numpy.linalg.decompositions import eigh as eigh
+from .._numpy.linalg.decompositions import eigvals as eigvals
+from .._numpy.linalg.decompositions import eigvalsh as eigvalsh
+from .._numpy.linalg.decompositions import qr as qr
+from .._numpy.linalg.decompositions import svd as svd
+from .._numpy.linalg.decompositions import svdvals as svdvals
+from .._numpy.linalg.determinants import det as det
+from .._numpy.linalg.determinants import slogdet as slogdet
+from .._numpy.linalg.norms import matrix_norm as matrix_norm
+from .._numpy.linalg.norms import norm as norm
+from .._numpy.linalg.norms import vector_norm as vector_norm
+from .._numpy.linalg.products import cross as cross
+from .._numpy.linalg.products import diagonal as diagonal
+from .._numpy.linalg.products import matmul as matmul
+from .._numpy.linalg.products import matrix_transpose as matrix_transpose
+from .._numpy.linalg.products import outer as outer
+from .._numpy.linalg.products import tensordot as tensordot
+from .._numpy.linalg.products import trace as trace
+from .._numpy.linalg.products import vecdot as vecdot
+from .._numpy.linalg.pseudo_inverse import pinv as pinv
+from .._numpy.linalg.solving import cond as cond
+from .._numpy.linalg.solving import inv as inv
+from .._numpy.linalg.solving import lstsq as lstsq
+from .._numpy.linalg.solving import matrix_power as matrix_power
+from .._numpy.linalg.solving import matrix_rank as matrix_rank
+from .._numpy.linalg.solving import multi_dot as multi_dot
+from .._numpy.linalg.solving import solve as solve
+from .._numpy.linalg.solving import tensorinv as tensorinv
+from .._numpy.linalg.solving import tensorsolve as tensorsolve
