@@ -13,7 +13,7 @@ from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.promotion import convert
 from .._transforms.flat import arrays_from, as_argument, check_callable, wraps
-from .._transforms.jit import trace_program
+from .._transforms.program import trace_program
 from .contraction import dot_general
 from .operands import array_of
 

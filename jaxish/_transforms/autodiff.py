@@ -17,7 +17,17 @@ from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, t
 from .._core.avals import ShapedArray, aval_of
 from .._core.primitive import conjugate
 from .._core.torch_modes import in_own_dtypes
-from .flat import Output, as_argument, check_callable, differentiable, name_of, unflatten_subset, wraps
+from .flat import (
+    FlatFunction,
+    Output,
+    Rebuild,
+    as_argument,
+    check_callable,
+    differentiable,
+    name_of,
+    unflatten_subset,
+    wraps,
+)
 
 
 def float0_zeros(x: Array) -> np.ndarray:
@@ -72,46 +82,23 @@ def _linear_at(
     """Run `fun` (which takes the tree of `leaves` as its arguments) and return its output, the values of the
     output outside the differentiation, torch's pullback to the `chosen` leaves, and the auxiliary result."""
     arrays = [as_array(leaves[i]) for i in chosen]
-    output: Output | None = None
-    aux: Output | None = None
+    rebuild: Rebuild = lambda values: unflatten_subset(spec, leaves, chosen, values)  # noqa: E731
+    flat = FlatFunction(fun, [a.kind for a in arrays], rebuild, has_aux)
 
     def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[list[Tensor], list[Tensor]]]:
-        nonlocal output, aux
-        args = unflatten_subset(
-            spec, leaves, chosen, [from_kind(t, a.kind) for t, a in zip(tensors, arrays, strict=True)]
-        )
-        result = fun(*args[0], **args[1])
-        if has_aux:
-            result, extra = _split_aux(result)
-            aux = Output(extra, name_of(fun))
-        output = Output(result, name_of(fun))
-        results = output.tensors
-        active = tuple(t for t, a in zip(results, output.arrays, strict=True) if differentiable(a))
+        results = flat(*tensors)
         # torch.func.vjp wants at least one result.
-        return active or (torch.zeros((), dtype=torch.float32, device="cpu"),), (
-            results,
-            aux.tensors if aux is not None else [],
-        )
+        active = flat.output.among_differentiable(results) or [torch.zeros((), dtype=torch.float32, device="cpu")]
+        return tuple(active), (results, flat.aux.tensors if flat.aux else [])
 
     primals = list(map(tensor_of, arrays))
     if primals:
         _, pull, (values, extras) = torch.func.vjp(of_chosen, *primals, has_aux=True)  # pyright: ignore
     else:
         _, (values, extras) = of_chosen()
-    assert output is not None
-    if not primals or not any(map(differentiable, output.arrays)):
+    if not primals or not any(map(differentiable, flat.output.arrays)):
         pull = lambda _: tuple(map(torch.zeros_like, primals))  # noqa: E731
-    extra = None if aux is None else aux.spec.unflatten(from_kind(t, k) for t, k in zip(extras, aux.kinds, strict=True))
-    return output, values, pull, extra
-
-
-def _split_aux(result: Any) -> tuple[Any, Any]:
-    if not isinstance(result, tuple | list) or len(result) != 2:
-        raise TypeError(
-            "expected function with aux output to return a two-element tuple, but got type "
-            f"{type(result)} with value {result!r}"
-        )
-    return result[0], result[1]
+    return flat.output, values, pull, flat.aux and flat.aux.rebuilt(extras)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:
@@ -126,13 +113,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     arrays = [as_argument(leaf, "vjp") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
     output, values, pull, aux = _linear_at(fun, arrays, spec, chosen, has_aux)
-    result = _rebuilt(output, values)
+    result = output.rebuilt(values)
     pullback = _Pullback(pull, output, arrays, tree.flatten(primals)[1], name_of(fun))
     return (result, pullback, aux) if has_aux else (result, pullback)
-
-
-def _rebuilt(output: Output, values: Sequence[Tensor]) -> Any:
-    return output.spec.unflatten(from_kind(t, k) for t, k in zip(values, output.kinds, strict=True))
 
 
 def _refuse_reduce_axes(reduce_axes: Sequence[Any]) -> None:
@@ -223,7 +206,7 @@ def grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Arra
 
 def _scalar_output(output: Output, values: Sequence[Tensor], holomorphic: bool) -> Array:
     if len(values) != 1 or not output.spec.is_leaf():
-        raise TypeError(f"Gradient only defined for scalar-output functions. Output was {_rebuilt(output, values)}.")
+        raise TypeError(f"Gradient only defined for scalar-output functions. Output was {output.rebuilt(values)}.")
     result = from_kind(values[0], output.kinds[0])
     if result.shape:
         raise TypeError(f"Gradient only defined for scalar-output functions. Output had shape: {result.shape}.")
@@ -323,29 +306,21 @@ def _push(
     fun: Callable[..., Any], arrays: Sequence[Array], spec: Any, directions: Sequence[Tensor | None], has_aux: bool
 ) -> tuple[Any, Any, Any]:
     chosen = [i for i, d in enumerate(directions) if d is not None]
-    output: Output | None = None
-    aux: Output | None = None
+    rebuild: Rebuild = lambda values: (unflatten_subset(spec, arrays, chosen, values), {})  # noqa: E731
+    flat = FlatFunction(fun, [arrays[i].kind for i in chosen], rebuild, has_aux)
 
     def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor]]:
-        nonlocal output, aux
-        values = [from_kind(t, arrays[i].kind) for t, i in zip(tensors, chosen, strict=True)]
-        result = fun(*unflatten_subset(spec, arrays, chosen, values))
-        if has_aux:
-            result, extra = _split_aux(result)
-            aux = Output(extra, name_of(fun))
-        output = Output(result, name_of(fun))
-        results = output.tensors
-        active = tuple(t for t, a in zip(results, output.arrays, strict=True) if differentiable(a))
-        return active, [*results, *(aux.tensors if aux is not None else [])]
+        results = flat(*tensors)
+        active = flat.output.among_differentiable(results)
+        return tuple(active), [*results, *(flat.aux.tensors if flat.aux else [])]
 
     primals = [tensor_of(arrays[i]) for i in chosen]
     _, tangents, others = duals.jvp(of_chosen, primals, [d for d in directions if d is not None])
-    assert output is not None
+    output = flat.output
     values, extras = others[: len(output.arrays)], others[len(output.arrays) :]
     found = iter(tangents)
     out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
-    extra = None if aux is None else aux.spec.unflatten(from_kind(t, k) for t, k in zip(extras, aux.kinds, strict=True))
-    return _rebuilt(output, values), output.spec.unflatten(out), extra
+    return output.rebuilt(values), output.spec.unflatten(out), flat.aux and flat.aux.rebuilt(extras)
 
 
 # -------------------------------------------------------------------------------------------------- linear functions
@@ -377,7 +352,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
         return output.spec.unflatten(out)
 
-    result = _rebuilt(output, values)
+    result = output.rebuilt(values)
     return (result, f_jvp, aux) if has_aux else (result, f_jvp)
 
 

@@ -7,7 +7,7 @@ from .._core import tree
 from .._core.array import Array, as_array, tensor_of
 from .._core.dtypes import is_inexact
 from .flat import arrays_from, as_argument, check_callable
-from .jit import trace_program
+from .program import trace_program
 
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:

@@ -11,7 +11,7 @@ from .._core.array import tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
 from .flat import Output, arrays_from, as_argument, check_callable, name_of, positional_arguments, signature_of
-from .jit import Program, trace_program
+from .program import Program, trace_program
 
 # rule(size, which inputs are batched, inputs batched along dimension 0) -> results, and which of them are batched
 FlatRule = Callable[[int, Sequence[bool], Sequence[Tensor]], tuple[list[Tensor], list[bool]]]

@@ -18,7 +18,7 @@ from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray
 from .._core.primitive import differentiable
 from .flat import check_callable, positional_arguments, signature_of
-from .jit import Program, trace_program, types_key
+from .program import Program, trace_program, types_key
 
 
 def is_transforming() -> bool:

@@ -15,7 +15,7 @@ from .._core.primitive import Dims, Primitive, differentiable, instantiate, popp
 from .._core.residuals import map_optional
 from .custom_function import CustomFunction, SymbolicZero, is_transforming, tangent_argument
 from .flat import arrays_from, as_argument, name_of
-from .jit import Program
+from .program import Program
 
 # rule(primals, tangents) -> tangents of the results; None is zero
 Rule = Callable[[Sequence[Tensor], Sequence[Tensor | None]], list[Tensor | None]]

@@ -19,7 +19,7 @@ from .._core.residuals import Forward, Rule, differentiating_level, is_tracked, 
 from .._core.tree import flatten
 from .custom_function import CustomFunction, SymbolicZero, is_transforming
 from .flat import Output, arrays_from, as_argument, name_of
-from .jit import Program
+from .program import Program
 
 
 class CustomVJPCall(Primitive):
@@ -144,11 +144,9 @@ class custom_vjp(CustomFunction):
         self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, perturbed: Sequence[bool]
     ) -> tuple[Program, tuple[_ForwardRule, Output]]:
         """Trace the forward rule; return its program, its primitive and the function's own output."""
-        result: Output | None = None
-        residuals: Output | None = None
+        returned: list[Output] = []
 
         def fwd(*xs: Any) -> Any:
-            nonlocal result, residuals
             if self.symbolic_zeros:
                 xs = spec.unflatten(map(CustomVJPPrimal, tree.flatten(xs)[0], perturbed))
             assert self.fwd is not None
@@ -160,11 +158,11 @@ class custom_vjp(CustomFunction):
                     "element represents residuals (i.e. values stored from the forward pass for use on the backward "
                     f"pass), but instead of a pair the fwd rule produced {pair}."
                 )
-            result, residuals = Output(pair[0], name_of(self.fwd)), Output(pair[1], name_of(self.fwd))
-            return [*result.arrays, *residuals.arrays]
+            returned.extend(Output(part, name_of(self.fwd)) for part in pair)
+            return [array for output in returned for array in output.arrays]
 
         program = self._trace(fwd, arrays, spec)
-        assert result is not None and residuals is not None
+        result, residuals = returned
         closed = program.closed
         rule = self._rule(nondiff, arrays, spec, result, residuals, len(closed.captured))
         forward = _ForwardRule(closed.graph, closed.captured, len(result.arrays), rule, name_of(self.fun))

@@ -31,6 +31,51 @@ class Output:
         """The tensors, as the active trace sees them."""
         return [tensor_of(a) for a in self.arrays]
 
+    def among_differentiable(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return those of one tensor per leaf whose leaves have tangents of their own dtype."""
+        return [t for t, a in zip(tensors, self.arrays, strict=True) if differentiable(a)]
+
+    def rebuilt(self, tensors: Sequence[Tensor]) -> Any:
+        """Return what the function returned with other tensors in the place of its own."""
+        return self.spec.unflatten(arrays_from(tensors, self.kinds))
+
+
+class FlatFunction:
+    """A user's function as one from flat tensors to flat tensors; what its last call returned is kept as `output`.
+
+    `rebuild` makes (args, kwargs) of arrays of the given kinds. With `has_aux` the function returns a pair, whose second
+    part is kept as `aux`.
+    """
+
+    output: Output
+    aux: Output | None = None
+
+    def __init__(
+        self, fun: Callable[..., Any], kinds: Sequence[Any], rebuild: "Rebuild", has_aux: bool = False
+    ) -> None:
+        self.fun, self.kinds, self.rebuild, self.has_aux = fun, kinds, rebuild, has_aux
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        args, kwargs = self.rebuild(arrays_from(tensors, self.kinds))
+        result = self.fun(*args, **kwargs)
+        if self.has_aux:
+            result, aux = _pair(result)
+            self.aux = Output(aux, name_of(self.fun))
+        self.output = Output(result, name_of(self.fun))
+        return self.output.tensors
+
+
+Rebuild = Callable[[Sequence[Array]], tuple[Sequence[Any], dict[str, Any]]]
+
+
+def _pair(result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TypeError(
+            "expected function with aux output to return a two-element tuple, but got type "
+            f"{type(result)} with value {result!r}"
+        )
+    return result[0], result[1]
+
 
 class _Float0Kind:
     """The kind of the tangents of integers: NumPy arrays without content, which tensors of booleans stand for."""

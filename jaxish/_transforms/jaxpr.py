@@ -1,21 +1,19 @@
-"""make_jaxpr: a traced function as JAX prints it. The operators are torch's (aten), the layout is JAX's."""
+"""Jaxprs: a traced function as JAX prints it. The operators are torch's (aten), the layout is JAX's."""
 
 import operator
 import string
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor, fx
 
-from .._core import axes, dtypes
+from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.avals import ShapedArray, short_type_text
 from .._core.graph import ClosedGraph, Graph
-from .flat import check_callable, wraps
-from .jit import Jitted, Program, Signature
+from .program import Program
 from .remat import Operation, operation_name
 
 
@@ -149,39 +147,6 @@ def closed_jaxpr(program: Program) -> ClosedJaxpr:
     """Return the jaxpr of a traced function."""
     out_avals = [ShapedArray(s.shape, s.dtype, s.weak_type) for s in program.out_avals]
     return ClosedJaxpr(program.closed, program.in_avals, out_avals)
-
-
-def make_jaxpr(
-    fun: Callable[..., Any],
-    static_argnums: int | Sequence[int] = (),
-    axis_env: Sequence[tuple[Any, int]] | None = None,
-    return_shape: bool = False,
-) -> Callable[..., Any]:
-    """Return a function that gives the `ClosedJaxpr` of `fun` for its arguments (arrays or `ShapeDtypeStruct`s).
-
-    `axis_env` binds (name, size) pairs for collectives. With `return_shape`, the result's types come second.
-    """
-    check_callable(fun)
-
-    @wraps(fun)
-    def make_jaxpr_f(*args: Any, **kwargs: Any) -> Any:
-        jitted = Jitted(fun, Signature.of(fun, static_argnums or None, None, None, None))
-        with ExitStack() as stack:
-            for name, size in axis_env or ():
-                stack.enter_context(axes.bound(name, size))
-            traced = jitted.trace(*args, **kwargs)
-        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
-
-    return make_jaxpr_f
-
-
-def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the types of `fun(*args, **kwargs)` as `ShapeDtypeStruct`s, without computing it.
-
-    Arguments are arrays, `ShapeDtypeStruct`s, or anything with `shape` and `dtype`.
-    """
-    check_callable(fun)
-    return Jitted(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True) -> list[Any]:

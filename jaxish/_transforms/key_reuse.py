@@ -9,18 +9,20 @@ Nothing here runs while the flag is off.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from .._core import graph, tree
+from .._core import config, graph, tree
 from .._core.array import Array, from_kind, tensor_of
 from .._core.dtypes import ExtendedDType
 from .._core.errors import KeyReuseError
 from .._core.graph import ClosedGraph
+from . import program
+from .program import Program
 
 Mask = bool | np.ndarray
 
@@ -117,6 +119,18 @@ class KeyUse:
             )
 
 
+class CheckedProgram(Program):
+    """A program that was traced while `jax_debug_key_reuse` is set: its calls consume keys."""
+
+    key_use: KeyUse
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+        inputs = [*self.closed.closure(), *tensors]
+        consume_all(self.key_use.sinks, inputs, "jit-compiled function")
+        leaves, spec = tree.flatten(super().__call__(tensors))
+        return spec.unflatten(self.key_use.noted(leaves, inputs))
+
+
 class Watch:
     """The inputs and the keys among the results of a trace that is going on."""
 
@@ -125,8 +139,16 @@ class Watch:
         self._trace, self._inputs = graph.current_trace(), tensors
         self._results = {i: tensor_of(a) for i, a in enumerate(results) if isinstance(a.kind, ExtendedDType)}
 
-    def use_of(self, closed: ClosedGraph) -> KeyUse:
-        """Return what the traced function does to keys."""
+    def finished(self, program: Program, arrays: Sequence[Array], transformation: str) -> Program:
+        """Return the program with its use of keys."""
+        use = self._use_of(program.closed)
+        if transformation != "jit":
+            return replace(program, closed=watched(program.closed, use, transformation, arrays, program.out_spec))
+        checked = CheckedProgram(**vars(program))
+        checked.key_use = use
+        return checked
+
+    def _use_of(self, closed: ClosedGraph) -> KeyUse:
         assert self._trace is not None
         notes = [note_of(t) for t in (*map(self._trace.lift, closed.captured), *self._inputs)]
         sinks = {i: note.consumed for i, note in enumerate(notes) if np.any(note.consumed)}
@@ -139,6 +161,9 @@ class Watch:
             elif np.any(note.consumed):
                 spent[position] = note.consumed
         return KeyUse(sinks, forwards, spent)
+
+
+program.watchers.append(lambda: Watch() if config.debug_key_reuse.value else None)
 
 
 def consume_all(sinks: dict[int, Mask], inputs: Sequence[Tensor], function: str) -> None:

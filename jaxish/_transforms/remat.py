@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, fx
 
 from .._core import derived, residuals, tree
-from .._core.array import Array, as_array, from_kind, tensor_of
+from .._core.array import as_array, from_kind, tensor_of
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
 from .flat import arrays_from, as_argument, check_callable, wraps
-from .jit import UNSPECIFIED, Signature, trace_program
+from .program import trace_program
+from .signature import UNSPECIFIED, Signature
 
 Policy = Callable[..., bool]
 
@@ -76,21 +77,9 @@ def checkpoint(
 
     @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        static = {i for i in signature.static_argnums if i < len(args)}
-        named = {k: v for k, v in kwargs.items() if k in signature.static_argnames}
-        dynamic = (
-            tuple(a for i, a in enumerate(args) if i not in static),
-            {k: v for k, v in kwargs.items() if k not in named},
-        )
-        leaves, spec = tree.flatten(dynamic)
-        arrays = [as_argument(leaf, "checkpoint") for leaf in leaves]
-
-        def rebuild(values: Sequence[Array]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            positional, keywords = spec.unflatten(values)
-            given = iter(positional)
-            return tuple(a if i in static else next(given) for i, a in enumerate(args)), {**keywords, **named}
-
-        program = trace_program(fun, arrays, rebuild, (), "checkpoint")
+        given = signature.split(args, kwargs)
+        arrays = [as_argument(leaf, "checkpoint") for leaf in given.leaves]
+        program = trace_program(fun, arrays, given.rebuild, (), "checkpoint")
         closed = program.closed
         results = Checkpoint(closed.graph, save)(*closed.closure(), *map(tensor_of, arrays))
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))

@@ -1,17 +1,17 @@
 """Ahead of time: the stages that a jitted function passes through, `jit(f).trace(x).lower().compile()(x)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from .._compile import executable
 from .._core import config, tree
-from .._core.array import tensor_of, type_text
+from .._core.array import Array, tensor_of, type_text
 from .jaxpr import ClosedJaxpr, closed_jaxpr
-from .jit import Jitted, Program, _PreparedCall
+from .program import Program
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,21 @@ class ArgInfo:
     donated: bool
 
 
+@dataclass(eq=False)
+class PreparedCall:
+    """The arguments of one call of a jitted function, static ones set aside: what to look up and what to trace with."""
+
+    arrays: list[Array]
+    rebuild: Callable[[Sequence[Array]], tuple[tuple[Any, ...], dict[str, Any]]]
+    key: tuple[Any, ...]
+    donated: list[int]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+
+
 class Traced:
     """A function traced for given argument types."""
 
-    def __init__(self, jitted: Jitted, program: Program, call: _PreparedCall) -> None:
+    def __init__(self, jitted: "Wrapped", program: Program, call: PreparedCall) -> None:
         self._jitted, self._program, self._call = jitted, program, call
 
     fun_name = property(lambda self: self._program.name, doc="The function's name.")
@@ -158,4 +169,17 @@ def _bytes(type: Any) -> int:
     return torch.Size(type.shape).numel() * type.dtype.itemsize
 
 
-Wrapped = Jitted
+@runtime_checkable
+class Wrapped(Protocol):
+    """A function that can be traced and compiled ahead of time: what `jit` returns."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace for these arguments."""
+        ...
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace for these arguments and lower."""
+        ...

@@ -10,7 +10,7 @@ from .._core import axes, graph, tree
 from .._core.array import Array, as_array, is_arraylike, tensor_of
 from .._core.avals import aval_of
 from .._core.primitive import batch_front
-from .flat import Output, arrays_from, check_callable, name_of, wraps
+from .flat import FlatFunction, Output, arrays_from, check_callable, name_of, wraps
 
 
 def vmap(
@@ -160,19 +160,16 @@ def _call(
     arrays = [as_array(leaves[i]) for i in mapped]
     tensors = [tensor_of(a) for a in arrays]
     positive = [d if d >= 0 else d + a.ndim for d, a in zip((dims[i] for i in mapped), arrays, strict=True)]  # pyright: ignore
-    output: Output | None = None
 
-    def of_slices(*slices: Tensor) -> list[Tensor]:
-        nonlocal output
-        for index, array in zip(mapped, arrays_from(slices, [a.kind for a in arrays]), strict=True):
-            leaves[index] = array
-        args, kwargs = spec.unflatten(leaves)
-        output = Output(fun(*args, **kwargs), name_of(fun))
-        return output.tensors
+    def rebuild(slices: Sequence[Array]) -> tuple[Sequence[Any], dict[str, Any]]:
+        whole = list(leaves)
+        for index, array in zip(mapped, slices, strict=True):
+            whole[index] = array
+        return spec.unflatten(whole)
 
-    leaves = list(leaves)
-    results = axes.map_tensors(of_slices, tensors, positive, size, axis_name, spmd)
-    assert output is not None
+    flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
+    results = axes.map_tensors(flat, tensors, positive, size, axis_name, spmd)
+    output = flat.output
     placed = _placed(results, output, out_axes, size, fun)
     return output.spec.unflatten(arrays_from(placed, output.kinds))
 

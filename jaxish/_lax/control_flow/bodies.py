@@ -13,7 +13,7 @@ from ..._core.graph import Graph
 from ..._core.primitive import Primitive, graph_identity
 from ..._core.promotion import convert
 from ..._transforms.flat import as_argument, name_of
-from ..._transforms.jit import Program, programs_of, trace_program, types_key
+from ..._transforms.program import Program, programs_of, trace_program, types_key
 
 
 class Structured(Primitive):

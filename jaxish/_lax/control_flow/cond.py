@@ -18,7 +18,7 @@ from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
 from ..._transforms.flat import arrays_from, name_of
-from ..._transforms.jit import Program
+from ..._transforms.program import Program
 from .bodies import Operands, Structured, concrete, trace_body
 
 _ABSENT = object()

@@ -18,7 +18,7 @@ from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._transforms.flat import arrays_from, check_callable
-from ..._transforms.jit import Program
+from ..._transforms.program import Program
 from .bodies import Operands, Structured, carry_program, trace_body
 
 

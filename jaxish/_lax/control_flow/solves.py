@@ -17,7 +17,7 @@ from ..._core.primitive import Dims, Primitive, batch_front, differentiable, ins
 from ..._transforms.autodiff import linear_transpose, linearize
 from ..._transforms.custom_jvp import CustomJVPCall
 from ..._transforms.flat import arrays_from, check_callable
-from ..._transforms.jit import Program
+from ..._transforms.program import Program
 from .bodies import Operands, trace_body
 
 

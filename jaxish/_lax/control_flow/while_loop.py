@@ -20,7 +20,7 @@ from ..._core.primitive import Dims, batch_front, differentiable, graph_identity
 from ..._core.promotion import convert
 from ..._core.residuals import differentiating_level, is_tracked
 from ..._transforms.flat import arrays_from
-from ..._transforms.jit import Program
+from ..._transforms.program import Program
 from .bodies import Operands, Structured, carry_program, concrete, trace_body
 from .scan import scan
 

@@ -1,0 +1,43 @@
+"""make_jaxpr and eval_shape: what tracing a function finds, without running it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from .._core import axes
+from .flat import check_callable, wraps
+from .jit import Jitted
+from .signature import Signature
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
+    return_shape: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that gives the `ClosedJaxpr` of `fun` for its arguments (arrays or `ShapeDtypeStruct`s).
+
+    `axis_env` binds (name, size) pairs for collectives. With `return_shape`, the result's types come second.
+    """
+    check_callable(fun)
+
+    @wraps(fun)
+    def make_jaxpr_f(*args: Any, **kwargs: Any) -> Any:
+        jitted = Jitted(fun, Signature.of(fun, static_argnums or None, None, None, None))
+        with ExitStack() as stack:
+            for name, size in axis_env or ():
+                stack.enter_context(axes.bound(name, size))
+            traced = jitted.trace(*args, **kwargs)
+        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+
+    return make_jaxpr_f
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the types of `fun(*args, **kwargs)` as `ShapeDtypeStruct`s, without computing it.
+
+    Arguments are arrays, `ShapeDtypeStruct`s, or anything with `shape` and `dtype`.
+    """
+    check_callable(fun)
+    return Jitted(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)

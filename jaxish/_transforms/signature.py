@@ -1,0 +1,119 @@
+"""Static and donated arguments: which arguments of a call are traced, and which the trace depends on."""
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._core import tree
+from .._core.array import Array
+
+UNSPECIFIED = object()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Which arguments of a jitted function are static or donated, by position and by name."""
+
+    static_argnums: tuple[int, ...]
+    static_argnames: frozenset[str]
+    donate_argnums: tuple[int, ...]
+    donate_argnames: frozenset[str]
+
+    @staticmethod
+    def of(
+        fun: Callable[..., Any], static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any
+    ) -> "Signature":
+        """Resolve the options of `jit`: positions and names of the same arguments imply each other.
+
+        Raises `ValueError` for positions and names that the function does not have.
+        """
+        try:
+            parameters = list(inspect.signature(fun).parameters.values())
+        except (TypeError, ValueError):
+            parameters = None
+        statics = _resolved(parameters, static_argnums, static_argnames, "static")
+        donated = _resolved(parameters, donate_argnums, donate_argnames, "donate")
+        return Signature(*statics, *donated)
+
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Arguments":
+        """Set the static ones of a call's arguments aside. Raises `ValueError` where one cannot be hashed."""
+        static = {i: args[i] for i in self.static_argnums if i < len(args)}
+        static_named = {k: v for k, v in kwargs.items() if k in self.static_argnames}
+        dynamic = tuple(a for i, a in enumerate(args) if i not in static)
+        dynamic_named = {k: v for k, v in kwargs.items() if k not in static_named}
+        leaves, spec = tree.flatten((dynamic, dynamic_named) if dynamic_named else dynamic)
+
+        def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            positional, named = spec.unflatten(values) if dynamic_named else (spec.unflatten(values), {})
+            given = iter(positional)
+            merged = tuple(static[i] if i in static else next(given) for i in range(len(args)))
+            return merged, {**named, **static_named}
+
+        key = None
+        if static or static_named or dynamic_named:
+            of_names = tuple((k, *_hashable(v)) for k, v in sorted(static_named.items()))
+            key = (tuple((i, *_hashable(v)) for i, v in static.items()), of_names), bool(dynamic_named)
+        return Arguments(leaves, spec, rebuild, key, (dynamic, dynamic_named))
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """The arguments of one call, static ones set aside.
+
+    `rebuild` makes (args, kwargs) of other values for the `leaves`; `key` is what a trace depends on besides their types;
+    `dynamic` are the traced arguments as given, by position and by name.
+    """
+
+    leaves: list[Any]
+    spec: tree.Spec
+    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+    key: Hashable
+    dynamic: tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, kind) else tuple(value)
+
+
+def _resolved(
+    parameters: list[inspect.Parameter] | None, argnums: Any, argnames: Any, what: str
+) -> tuple[tuple[int, ...], frozenset[str]]:
+    numbers, names = _as_tuple(argnums, int), _as_tuple(argnames, str)
+    if parameters is None or not (numbers or names):
+        return numbers, frozenset(names)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    if not takes_any and any(not -len(positional) <= n < len(positional) for n in numbers):
+        raise ValueError(
+            f"Jitted function has {what}_argnums={numbers}, but only accepts {len(positional)} positional arguments."
+        )
+    unknown = set(names) - named
+    if unknown and not takes_any_name:
+        raise ValueError(
+            f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args."
+        )
+    normal = tuple(n % len(positional) if n < 0 and positional else n for n in numbers)
+    if argnames is None:
+        names = tuple(positional[n].name for n in normal if n < len(positional) and positional[n].name in named)
+    elif argnums is None:
+        normal = tuple(i for i, p in enumerate(positional) if p.name in names)
+    return normal, frozenset(names)
+
+
+def _hashable(value: Any) -> tuple[type, Any]:
+    try:
+        hash(value)
+    except TypeError as error:
+        raise ValueError(
+            "Non-hashable static arguments are not supported. An error occurred while trying to hash an object of type "
+            f"{type(value)}, {value}. The error was: TypeError: {error}. Pass a hashable value (a tuple for a list), "
+            "or do not mark the argument as static."
+        ) from None
+    if isinstance(value, Array):
+        raise ValueError("Non-hashable static arguments are not supported: an array cannot be static.")
+    return type(value), value
