@@ -21,7 +21,7 @@ from . import tree_util as tree_util
 from . import typing as typing
 from ._core.array import Array as Array
 from ._core.avals import ShapeDtypeStruct as ShapeDtypeStruct
-from ._core.avals import aval_of
+from ._core.avals import aval_of as _aval_of
 from ._core.config import config as config
 from ._core.config import debug_infs as debug_infs
 from ._core.config import debug_key_reuse as debug_key_reuse
@@ -38,6 +38,7 @@ from ._core.config import numpy_dtype_promotion as numpy_dtype_promotion
 from ._core.config import numpy_rank_promotion as numpy_rank_promotion
 from ._core.config import threefry_partitionable as threefry_partitionable
 from ._core.dtypes import float0 as float0
+from ._core.tracers import ensure_compile_time_eval as ensure_compile_time_eval
 from ._devices.devices import Device as Device
 from ._devices.devices import default_backend as default_backend
 from ._devices.devices import device_count as device_count
@@ -89,10 +90,9 @@ from ._transforms.remat import checkpoint_policies as checkpoint_policies
 from ._transforms.shard_map import pmap as pmap
 from ._transforms.shard_map import shard_map as shard_map
 from ._transforms.vmap import vmap as vmap
-from .core import ensure_compile_time_eval as ensure_compile_time_eval
 from .version import __version__ as __version__
 from .version import __version_info__ as __version_info__
 
 P = sharding.PartitionSpec
 remat = checkpoint
-typeof = aval_of
+typeof = _aval_of

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_program(program: str, args: Sequence[str], module: bool) -> int:
     """Run a file or module as `__main__`, with `import jax` served by jaxish."""
-    from . import dropin
+    from . import _dropin as dropin
 
     dropin.install()
     sys.argv = [program, *args]
@@ -56,7 +56,7 @@ def info() -> int:
     from ._compile import registry
     from ._core import cache, machine
     from ._devices.devices import devices
-    from .version import JAX_VERSION, __version__
+    from .version import __version__
 
     try:
         kept_in = str(cache.folder())
@@ -64,7 +64,7 @@ def info() -> int:
         kept_in = f"none, graphs run uncompiled: {error}"
     backends = [name for name in registry.names() if "TESTING" not in name]
     facts = {
-        "jaxish": f"{__version__} (behaves as JAX {JAX_VERSION})",
+        "jaxish": f"{__version__} (behaves as JAX {machine.JAX_VERSION})",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,

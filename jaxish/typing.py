@@ -1,23 +1,4 @@
 """jax.typing: annotations for what functions accept."""
 
-from typing import Any, Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
-
-from ._core.array import Array
-
-
-class SupportsDType(Protocol):
-    """Anything with a `dtype` attribute."""
-
-    @property
-    def dtype(self) -> np.dtype: ...
-
-
-@runtime_checkable
-class DeprecatedArg(Protocol):
-    """The type of a parameter that JAX has deprecated."""
-
-
-ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
-DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
+from ._core.typing import ArrayLike as ArrayLike
+from ._core.typing import DTypeLike as DTypeLike

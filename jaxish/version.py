@@ -1,5 +1,4 @@
 """The version: that of the JAX release whose behaviour is implemented, then our own release number."""
 
 __version__ = "0.10.2.1"
-JAX_VERSION = __version__.rpartition(".")[0]
-__version_info__ = tuple(map(int, JAX_VERSION.split(".")))
+__version_info__ = tuple(map(int, __version__.split(".")[:3]))

@@ -14,6 +14,8 @@ import torch
 
 from ..version import __version__
 
+JAX_VERSION = __version__.rpartition(".")[0]  # the release whose behaviour is implemented
+
 
 @functools.cache
 def compiler() -> str | None:

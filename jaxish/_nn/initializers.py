@@ -6,11 +6,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from .. import numpy as jnp
-from .. import random
 from .._core import dtypes
 from .._core.array import Array
 from .._core.dimensions import canonical_shape
+from .._numpy import creation, elementary, manipulation
+from .._random import keys, multivariate, uniforms
 from .._random.sharded import takes_out_sharding
 
 Axes = int | Sequence[int]
@@ -49,32 +49,32 @@ def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> A
     return _ONES(key, shape, dtype, out_sharding)
 
 
-_ZEROS: Any = _initializer(lambda key, shape, dtype: jnp.zeros(shape, dtype))
-_ONES: Any = _initializer(lambda key, shape, dtype: jnp.ones(shape, dtype))
+_ZEROS: Any = _initializer(lambda key, shape, dtype: creation.zeros(shape, dtype))
+_ONES: Any = _initializer(lambda key, shape, dtype: creation.ones(shape, dtype))
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
     """Return an initializer that fills with `value`."""
-    return _initializer(lambda key, shape, dtype: jnp.full(shape, value, dtype), dtype)
+    return _initializer(lambda key, shape, dtype: creation.full(shape, value, dtype), dtype)
 
 
 def _scaled(draw: Callable[[Any, Any, Any], Any], scale: Any, dtype: Any) -> Initializer:
-    return _initializer(lambda key, shape, dtype: draw(key, shape, dtype) * jnp.array(scale, dtype), dtype)
+    return _initializer(lambda key, shape, dtype: draw(key, shape, dtype) * creation.array(scale, dtype), dtype)
 
 
 def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     """Return an initializer that draws uniformly from [0, scale)."""
-    return _scaled(random.uniform, scale, dtype)
+    return _scaled(uniforms.uniform, scale, dtype)
 
 
 def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     """Return an initializer that draws normals of this standard deviation."""
-    return _scaled(random.normal, stddev, dtype)
+    return _scaled(uniforms.normal, stddev, dtype)
 
 
 def truncated_normal(stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
     """Return an initializer that draws standard normals between `lower` and `upper`, times `stddev`."""
-    return _scaled(lambda k, s, d: random.truncated_normal(k, lower, upper, s, d), stddev, dtype)
+    return _scaled(lambda k, s, d: uniforms.truncated_normal(k, lower, upper, s, d), stddev, dtype)
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
@@ -120,7 +120,7 @@ def variance_scaling(
         fans = _fans(sizes, in_axis, out_axis, batch_axis)
         if mode not in _DENOMINATORS:
             raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
-        variance = jnp.array(scale / _DENOMINATORS[mode](*fans), dtype)
+        variance = creation.array(scale / _DENOMINATORS[mode](*fans), dtype)
         return _spread(key, sizes, dtype, distribution, variance)
 
     return _initializer(make, dtype)
@@ -129,36 +129,36 @@ def variance_scaling(
 def _spread(key: Any, shape: tuple[int, ...], dtype: Any, distribution: str, variance: Any) -> Any:
     real = dtypes.issubdtype(dtype, np.floating)
     if distribution == "normal":
-        return random.normal(key, shape, dtype) * jnp.sqrt(variance)  # pyright: ignore
+        return uniforms.normal(key, shape, dtype) * elementary.sqrt(variance)  # pyright: ignore
     if distribution == "truncated_normal":
-        deviation: Any = jnp.sqrt(variance) / jnp.array(_CUT_REAL if real else _CUT_COMPLEX, dtype)  # pyright: ignore
+        deviation: Any = elementary.sqrt(variance) / creation.array(_CUT_REAL if real else _CUT_COMPLEX, dtype)  # pyright: ignore
         if real:
-            return random.truncated_normal(key, -2, 2, shape, dtype) * deviation
+            return uniforms.truncated_normal(key, -2, 2, shape, dtype) * deviation
         return _complex_truncated_normal(key, 2, shape, dtype) * deviation
     if distribution == "uniform":
         if real:
-            return random.uniform(key, shape, dtype, -1) * jnp.sqrt(3 * variance)
-        return _complex_uniform(key, shape, dtype) * jnp.sqrt(variance)
+            return uniforms.uniform(key, shape, dtype, -1) * elementary.sqrt(3 * variance)
+        return _complex_uniform(key, shape, dtype) * elementary.sqrt(variance)
     raise ValueError(f"invalid distribution for variance scaling initializer: {distribution}")
 
 
 def _complex_uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return complex numbers drawn uniformly from the disk of radius sqrt(2)."""
-    key_r, key_theta = random.split(key)
+    key_r, key_theta = keys.split(key)
     part = np.finfo(dtype).dtype
-    r: Any = jnp.sqrt(2 * random.uniform(key_r, shape, part)).astype(dtype)  # pyright: ignore
-    theta = 2 * np.pi * random.uniform(key_theta, shape, part).astype(dtype)  # pyright: ignore
-    return r * jnp.exp(1j * theta)
+    r: Any = elementary.sqrt(2 * uniforms.uniform(key_r, shape, part)).astype(dtype)  # pyright: ignore
+    theta = 2 * np.pi * uniforms.uniform(key_theta, shape, part).astype(dtype)  # pyright: ignore
+    return r * elementary.exp(1j * theta)
 
 
 def _complex_truncated_normal(key: Any, upper: float, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return complex normals within the disk of radius `upper`."""
-    key_r, key_theta = random.split(key)
+    key_r, key_theta = keys.split(key)
     part = np.finfo(dtype).dtype
-    mass: Any = 1 - jnp.exp(jnp.array(-(upper**2), dtype))  # pyright: ignore
-    t = mass * random.uniform(key_r, shape, part).astype(dtype)  # pyright: ignore
-    theta = 2 * np.pi * random.uniform(key_theta, shape, part).astype(dtype)  # pyright: ignore
-    return jnp.sqrt(-jnp.log(1 - t)) * jnp.exp(1j * theta)  # pyright: ignore
+    mass: Any = 1 - elementary.exp(creation.array(-(upper**2), dtype))  # pyright: ignore
+    t = mass * uniforms.uniform(key_r, shape, part).astype(dtype)  # pyright: ignore
+    theta = 2 * np.pi * uniforms.uniform(key_theta, shape, part).astype(dtype)  # pyright: ignore
+    return elementary.sqrt(-elementary.log(1 - t)) * elementary.exp(1j * theta)  # pyright: ignore
 
 
 def glorot_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
@@ -205,11 +205,11 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
         if 0 in shape:
-            return jnp.zeros(shape, dtype)
+            return creation.zeros(shape, dtype)
         columns = shape[column_axis]
-        q = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
-        q = jnp.reshape(q, (*np.delete(shape, column_axis).tolist(), columns))
-        return jnp.array(scale, dtype) * jnp.moveaxis(q, -1, column_axis)  # pyright: ignore
+        q = multivariate.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
+        q = manipulation.reshape(q, (*np.delete(shape, column_axis).tolist(), columns))
+        return creation.array(scale, dtype) * manipulation.moveaxis(q, -1, column_axis)  # pyright: ignore
 
     return _initializer(make, dtype)
 
@@ -227,6 +227,6 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
             raise ValueError("`fan_in` must be less or equal than `fan_out`. ")
         matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
         centre = tuple((size - 1) // 2 for size in shape[:-2])
-        return jnp.zeros(shape, dtype).at[(*centre, ...)].set(matrix)  # pyright: ignore
+        return creation.zeros(shape, dtype).at[(*centre, ...)].set(matrix)  # pyright: ignore
 
     return _initializer(make, dtype)

@@ -251,7 +251,7 @@ def _astype(self: Array, dtype: Any, copy: bool = False, device: Any = None) -> 
 
 def _clip(self: Array, min: Any = None, max: Any = None) -> Array:
     """Return the array limited to [min, max]; see `jnp.clip`."""
-    return selection.clip(self, min, max)
+    return ufuncs.clip(self, min, max)
 
 
 def _compress(
@@ -325,9 +325,7 @@ def _array_module(self: Array, types: Sequence[type]) -> Any:
     """Return jax.numpy where all of `types` are arrays of this library (NumPy's NEP 37)."""
     if any(not issubclass(t, Array) for t in types):
         return NotImplemented
-    from .. import numpy
-
-    return numpy
+    return array_api.array_namespace(self)
 
 
 def _cuda_array_interface(self: Array) -> dict[str, Any]:

@@ -15,9 +15,12 @@ from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .arguments import ArrayLike, DTypeLike
 from .contractions import operands
+from .cumulative import cumsum
 from .joining import concatenate
 from .manipulation import _weak
 from .searching import places_in
+from .selection import where
+from .ufuncs import absolute, remainder
 
 
 def diff(
@@ -136,10 +139,6 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
 
 def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Array:
     """Return `p` with jumps of more than `discont` (half a period) along `axis` reduced by multiples of `period`."""
-    from .cumulative import cumsum
-    from .selection import where
-    from .ufuncs import absolute, remainder
-
     check_arraylike("unwrap", p, period)
     (t, whole), weak = promote("unwrap", p, period)
     if t.is_complex():

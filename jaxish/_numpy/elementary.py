@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, selection
-from .._core.array import Array
+from .._core.array import Array, tensor_of
 from .._core.promotion import promote_inexact
 from .._tensors import arithmetic as tensor_functions
 from . import ufunc_reductions
@@ -17,8 +17,6 @@ from .ufunc_object import binary_ufunc
 
 def _one(function: str, x: Any) -> tuple[Tensor, bool]:
     if type(x) is Array and x._tensor.is_floating_point():
-        from .._core.array import tensor_of
-
         return tensor_of(x), x._weak
     (a,), weak = promote_inexact(function, x)
     return a, weak

@@ -12,6 +12,7 @@ from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.promotion import convert, promote_inexact, tensor
 from .arguments import ArrayLike, Axis, DTypeLike, dtype_or, float_dtype, torch_device
+from .manipulation import reshape, roll, shape
 
 _NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
 
@@ -188,8 +189,6 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
 
 
 def _shifted(function: str, x: Any, axes: Axis, sign: int) -> Array:
-    from .manipulation import reshape, roll, shape
-
     check_arraylike(function, x)
     sizes = shape(x)
     places = canonical_axes(axes, len(sizes), error=IndexError)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes
-from .._core.array import Array, tensor_of
+from .._core.array import Array, is_abstract, tensor_of
 from .._core.promotion import convert
 from .arguments import ArrayLike, converted, no_sharding
 from .creation import asarray
@@ -150,8 +150,6 @@ class _IndexUpdateRef:
         return out
 
     def _most(self, counts: Tensor, unique: bool) -> int:
-        from .._core.array import is_abstract
-
         if unique or not counts.numel():
             return 1
         if not is_abstract(Array(counts)):

@@ -20,6 +20,7 @@ from .._core import dtypes, errors, functorch, graph, unsigned
 from .._core.array import Array, from_numpy, is_abstract, tensor_of
 from .._core.promotion import convert
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
+from .creation import asarray
 
 _FULL = slice(None)
 
@@ -76,8 +77,6 @@ def _as_item(index: Any) -> Any:
     if isinstance(index, list | tuple):
         if not index:
             return torch.zeros(0, dtype=torch.int64, device="cpu")
-        from .creation import asarray
-
         return _array_item(asarray(index))
     if hasattr(index, "__jax_array__"):
         return _array_item(index.__jax_array__())
@@ -464,8 +463,6 @@ def fill_of(fill_value: Any, dtype: torch.dtype) -> Any:
     """Return a `fill_value` argument as a tensor of `dtype`, None as it is. Raises `ValueError` for non-scalars."""
     if fill_value is None:
         return None
-    from .creation import asarray
-
     filler = tensor_of(asarray(fill_value))
     if filler.dim():
         raise ValueError("fill_value argument to indexed get() must be a scalar")

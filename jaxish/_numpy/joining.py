@@ -14,6 +14,7 @@ from .._core.dimensions import canonical_axes, canonical_axis
 from .._core.extended import moves_elements
 from .._core.promotion import promote, tensor
 from .arguments import ArrayLike, DTypeLike, concrete_values, converted, no_out
+from .creation import array, asarray
 from .manipulation import _weak, atleast_1d, atleast_2d, atleast_3d, ravel
 
 
@@ -271,8 +272,6 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
 @moves_elements(0, 2)
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """Return `arr` with `values` inserted before the indices `obj` along `axis` (None: of the flattened array)."""
-    from .creation import array, asarray
-
     check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     t, weak = tensor("insert", arr), _weak(arr)
     if axis is None:

@@ -14,8 +14,10 @@ from .._core.array import Array, check_arraylike, is_abstract
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
-from .arguments import ArrayLike, concrete_values, no_sharding
+from .arguments import ArrayLike, concrete_values, no_out, no_sharding
+from .creation import asarray
 from .reductions import static_axis
+from .reductions import sum as array_sum
 
 
 def _weak(x: Any) -> bool:
@@ -404,8 +406,6 @@ def repeat(
 
 
 def _counts(repeats: Any) -> Array:
-    from .creation import asarray
-
     return asarray(repeats)
 
 
@@ -457,17 +457,14 @@ def trace(
     a: ArrayLike, offset: int | ArrayLike = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
 ) -> Array:
     """Return the sums of the diagonals of the planes of `axis1` and `axis2`."""
-    from .arguments import no_out
-    from .reductions import sum
-
     no_out("trace", out)
     if isinstance(offset, Array):
         t = tensor("trace", a).movedim((axis1, axis2), (-2, -1))
         row = torch.arange(t.shape[-2], device=t.device).unsqueeze(1)
         on = torch.arange(t.shape[-1], device=t.device) == row + tensor("trace", offset)
         zero = torch.zeros((), dtype=t.dtype, device=t.device)
-        return sum(Array(selection.where(on, t, zero)), (-2, -1), dtype)
-    return sum(diagonal(a, offset, axis1, axis2), -1, dtype)  # pyright: ignore
+        return array_sum(Array(selection.where(on, t, zero)), (-2, -1), dtype)
+    return array_sum(diagonal(a, offset, axis1, axis2), -1, dtype)  # pyright: ignore
 
 
 def _triangle(function: str, m: ArrayLike, k: int, keep: Any) -> Array:
@@ -511,8 +508,6 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     step = 1 + sum(math.prod(t.shape[d + 1 :]) for d in range(t.dim() - 1))
     end = t.numel() if wrap or t.dim() > 2 else min(t.numel(), t.shape[1] * t.shape[1])
     places = range(0, end, step)
-    from .creation import asarray
-
     values = ravel(asarray(val))
     values = resize(values, (len(places),)) if values.size != 1 else values
     flat = Array(t.reshape(-1), _weak(a))

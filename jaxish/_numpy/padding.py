@@ -14,11 +14,13 @@ from .._core.promotion import convert, tensor
 from .arguments import ArrayLike
 from .creation import asarray
 from .manipulation import _weak
+from .quantiles import median
 from .ranges import linspace
 from .reductions import max as array_max
 from .reductions import mean as array_mean
 from .reductions import min as array_min
 from .rounding import round
+from .vectorization import apply_along_axis
 
 _OPTIONS = {
     "constant": {"constant_values"}, "edge": set(), "empty": set(), "wrap": set(), "linear_ramp": {"end_values"},
@@ -176,8 +178,6 @@ def _ramp(t: Tensor, axis: int, pair: tuple[int, int], ndim: int, mode: str, opt
 
 
 def _statistic(t: Tensor, axis: int, pair: tuple[int, int], ndim: int, mode: str, options: Any) -> Tensor:
-    from .quantiles import median
-
     statistic: Any = {"maximum": array_max, "minimum": array_min, "mean": array_mean, "median": median}[mode]
     lengths = options.get("stat_length")
     n = t.shape[axis]
@@ -206,8 +206,6 @@ _EXTEND: dict[str, Callable[..., Tensor]] = {
 
 
 def _pad_by_function(source: Array, widths: list[tuple[int, int]], function: Callable[..., Any], options: Any) -> Array:
-    from .vectorization import apply_along_axis
-
     padded = Array(_constant(tensor("pad", source), widths, 0), _weak(source))
     for axis, pair in enumerate(widths):
         padded = apply_along_axis(function, axis, padded, pair, axis, options)

@@ -10,10 +10,12 @@ from .._core import dtypes, errors, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import convert, promote, promote_inexact, tensor
-from ..numpy import linalg
 from .arguments import ArrayLike, concrete_values
 from .calculus import convolve
 from .joining import trim_zeros
+from .linalg.decompositions import eigvals
+from .linalg.solving import lstsq
+from .ufuncs import power
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
@@ -117,7 +119,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     (zeros,), _ = promote_inexact("poly", seq_of_zeros)
     zeros = zeros.reshape(1) if not zeros.dim() else zeros
     if zeros.dim() == 2 and zeros.shape[0] == zeros.shape[1] and zeros.shape[0]:
-        zeros = tensor_of(linalg.eigvals(Array(zeros)))
+        zeros = tensor_of(eigvals(Array(zeros)))
     if zeros.dim() != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
     found = torch.ones((1,) if len(zeros) else (), dtype=zeros.dtype, device=zeros.device)
@@ -135,8 +137,6 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     count = t.shape[0] if N is None else static_int(N, "'N' argument of jnp.vander()")
     if count < 0:
         raise ValueError("N must be nonnegative")
-    from .ufuncs import power
-
     exponents = torch.arange(count, device=t.device).to(t.dtype)
     exponents = exponents if increasing else torch.flip(exponents, (0,))
     return power(Array(t.unsqueeze(-1), source._weak), Array(exponents.unsqueeze(0)))
@@ -210,7 +210,7 @@ def polyfit(
         values = values * (weights.unsqueeze(1) if values.dim() == 2 else weights)
     scale = torch.sqrt((left * left).sum(0))
     left = left / scale
-    solution, residuals, rank, singular = linalg.lstsq(Array(left), Array(values), rcond)
+    solution, residuals, rank, singular = lstsq(Array(left), Array(values), rcond)
     c = tensor_of(solution)
     c = c / (scale.unsqueeze(1) if c.dim() > 1 else scale)
     if full:

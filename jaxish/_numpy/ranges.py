@@ -14,8 +14,11 @@ from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape,
 from .._core.extended import ExtendedArray, moves_elements
 from .._core.promotion import convert, tensor
 from .arguments import ArrayLike, DTypeLike, dtype_or, int_dtype, no_sharding, torch_device
+from .creation import asarray, ones
 from .elementary import log10
+from .joining import concatenate
 from .manipulation import _weak, broadcast_to, reshape, shape
+from .searching import nonzero
 from .ufuncs import power, sign
 
 
@@ -271,9 +274,6 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
 def mask_indices(n: int, mask_func: Any, k: int = 0, *, size: int | None = None) -> tuple[Array, Array]:
     """Return the indices where `mask_func(ones((n, n)), k)` is nonzero; `size` as in `nonzero`."""
-    from .creation import ones
-    from .searching import nonzero
-
     rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
     return rows, columns
 
@@ -317,8 +317,6 @@ class _AxisConcatenator:
     trans1d = -1
 
     def __getitem__(self, key: Any) -> Array:
-        from .joining import concatenate
-
         parts = list(key) if isinstance(key, tuple) else [key]
         axis, ndmin, trans1d = self.axis, self.ndmin, self.trans1d
         if isinstance(parts[0], str):
@@ -331,8 +329,6 @@ class _AxisConcatenator:
 
 
 def _arranged(part: Any, ndmin: int, trans1d: int) -> Array:
-    from .creation import asarray
-
     found = _grid_axis(part) if isinstance(part, slice) else asarray(part)
     missing = ndmin - found.ndim
     if missing <= 0:

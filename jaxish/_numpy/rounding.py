@@ -13,7 +13,7 @@ from .._core.dimensions import static_int
 from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .arguments import ArrayLike, float_dtype, no_out
-from .manipulation import _weak
+from .manipulation import _weak, shape
 
 
 def _given(function: str, x: Any) -> tuple[Tensor, bool]:
@@ -214,8 +214,6 @@ def allclose(
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have the same shape and elements."""
     check_arraylike("array_equal", a1, a2)
-    from .manipulation import shape
-
     if shape(a1) != shape(a2):
         return Array(torch.zeros((), dtype=torch.bool, device="cpu"))
     (x, y), _ = promote("array_equal", a1, a2)

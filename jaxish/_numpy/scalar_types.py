@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from .._core.array import Array
+from .creation import asarray
 
 
 class _ScalarMeta(type):
@@ -28,8 +29,6 @@ class _ScalarMeta(type):
 
     def __call__(cls, x: Any) -> Array:
         """Return `x` as an array of this dtype."""
-        from .creation import asarray
-
         return asarray(x, dtype=cls.dtype)
 
     def __instancecheck__(cls, instance: object) -> bool:

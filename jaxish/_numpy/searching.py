@@ -12,6 +12,7 @@ from .._core.dimensions import canonical_shape, static_int
 from .._core.promotion import convert, promote, tensor
 from .._tensors.elements import GatherScatterMode, elements_at, put_elements
 from .arguments import ArrayLike, int_dtype
+from .indexing import _nonzero
 from .manipulation import ravel
 
 
@@ -30,8 +31,6 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
             errors.ConcretizationTypeError,
             "The size argument of jnp.nonzero must be statically specified to use it under a transformation.",
         )
-        from .indexing import _nonzero
-
         return tuple(Array(i.to(int_dtype())) for i in _nonzero(known))
     (size,) = canonical_shape((static_int(size, "The size argument of jnp.nonzero"),))
     fillers = _fillers(fill_value, t.dim())

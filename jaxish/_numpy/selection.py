@@ -9,14 +9,15 @@ from torch import Tensor
 
 from .._core import errors, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
-from .._core.dimensions import broadcast_shape, canonical_axis, static_int
+from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
-from .arguments import ArrayLike, concrete_values, no_out, with_number
+from .arguments import ArrayLike, concrete_values, dtype_or, no_out, with_number
 from .creation import asarray
 from .indexing import fill_of
 from .manipulation import _weak
+from .searching import nonzero
 
 
 @moves_elements(1, 2)
@@ -29,8 +30,6 @@ def where(
     Raises `TypeError` when only one of x and y is given, `ValueError` for `size` or `fill_value` together with them.
     """
     if x is None and y is None:
-        from .searching import nonzero
-
         check_arraylike("where", condition)
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
@@ -66,31 +65,6 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
     for mask, choice in zip(reversed(masks), reversed(found[:-1]), strict=True):
         out = selection.where(mask, choice, out)
     return Array(out, weak)
-
-
-def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-    """Return `arr` limited to [min, max] (None: no bound). Raises `ValueError` for complex numbers."""
-    if arr is None:
-        raise ValueError("At most one of a_min and a_max may be None; clip needs an array.")
-    from .ufuncs import maximum, minimum
-
-    check_arraylike("clip", arr)
-    if any(_is_complex(v) for v in (arr, min, max)):
-        raise ValueError(
-            "Clip received a complex value either through the input or the min/max keywords. Complex values have no "
-            "ordering and cannot be clipped. Clip the real and imaginary parts."
-        )
-    found = as_array(arr)
-    if min is not None:
-        found = maximum(min, found)
-    return found if max is None else minimum(max, found)
-
-
-def _is_complex(x: Any) -> bool:
-    kind = type(x)
-    if x is None or kind is int or kind is float:
-        return False
-    return as_array(x)._tensor.is_complex()
 
 
 # -------------------------------------------------------------------------------------------------------- by index
@@ -388,8 +362,6 @@ def ravel_multi_index(
     if order not in ("C", "F"):
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
     pairs = list(zip(found, sizes, strict=True))
-    from .arguments import dtype_or
-
     target = dtype_or(dtype, "ravel_multi_index", np.int64)
     flat = torch.zeros((), dtype=target, device=found[0].device if found else None)
     for index, size in pairs if order == "C" else reversed(pairs):
@@ -399,8 +371,6 @@ def ravel_multi_index(
 
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     """Return flat indices into an array of this shape as one index per axis; those out of bounds are clipped."""
-    from .._core.dimensions import canonical_shape
-
     sizes = canonical_shape(shape)
     rest = tensor("unravel_index", indices)
     _check_integer(rest, "unravel_index indices")

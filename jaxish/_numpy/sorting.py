@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import unsigned
+from .._core import dtypes, unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
@@ -75,8 +75,6 @@ def argsort(
 def sort_complex(a: ArrayLike) -> Array:
     """Return `a` sorted along its last axis, as complex numbers."""
     import numpy as np
-
-    from .._core import dtypes
 
     found = sort(a)
     target = dtypes.TO_TORCH[dtypes.to_complex(found.dtype if found.dtype.kind != "V" else np.dtype(np.float32))]

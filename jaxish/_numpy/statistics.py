@@ -16,8 +16,10 @@ from .._tensors.elements import GatherScatterMode, put_elements
 from .arguments import ArrayLike, DTypeLike, concrete_values, int_dtype, no_sharding
 from .creation import asarray
 from .ranges import linspace
+from .reductions import max as array_max
+from .reductions import min as array_min
 from .searching import places_in
-from .selection import clip
+from .ufuncs import clip
 
 
 def cov(
@@ -152,9 +154,7 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
     count = static_int(bins, "bins argument of histogram_bin_edges")
     t = tensor_of(source)
     if range is None:
-        from .reductions import max, min
-
-        range = [min(Array(t)), max(Array(t))]
+        range = [array_min(Array(t)), array_max(Array(t))]
     ends = asarray(range, dtype=target)
     if ends.shape != (2,):
         raise ValueError(f"`range` must be either None or a sequence of scalars, got {range}")

@@ -1,6 +1,6 @@
 """The methods of ufuncs that have no faster form: by a loop over the axis."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -11,14 +11,23 @@ from .creation import asarray, full_like
 from .joining import stack
 from .manipulation import expand_dims, moveaxis
 from .selection import where as choose_where
-from .ufunc_object import ufunc
+
+
+class Ufunc(Protocol):
+    """What is known here of a ufunc: it is called, and has a name and perhaps a neutral element."""
+
+    __name__: str
+    identity: Any
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply the function element by element."""
 
 
 def _typed(a: Any, dtype: Any) -> Array:
     return as_array(a) if dtype is None else asarray(a, dtype=dtype)
 
 
-def reduce(function: ufunc, a: ArrayLike, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Array:
+def reduce(function: Ufunc, a: ArrayLike, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Array:
     """Combine the elements along one axis (None: all of them) from the left."""
     source = _typed(a, dtype)
     if isinstance(axis, tuple):
@@ -49,7 +58,7 @@ def reduce(function: ufunc, a: ArrayLike, axis: Any, dtype: Any, keepdims: bool,
     return expand_dims(found, axis) if keepdims and kept else found
 
 
-def accumulate(function: ufunc, a: ArrayLike, axis: int, dtype: Any) -> Array:
+def accumulate(function: Ufunc, a: ArrayLike, axis: int, dtype: Any) -> Array:
     """Return all partial results along `axis`."""
     source = _typed(a, dtype)
     rows = [Array(t) for t in tensor_of(source).unbind(axis)]
@@ -62,7 +71,7 @@ def accumulate(function: ufunc, a: ArrayLike, axis: int, dtype: Any) -> Array:
     return stack(found, axis)
 
 
-def at(function: ufunc, a: ArrayLike, indices: Any, b: Any) -> Array:
+def at(function: Ufunc, a: ArrayLike, indices: Any, b: Any) -> Array:
     """Apply `function` at `indices` one after the other, so that repeats are applied again."""
     source = as_array(a)
     flat = Array(torch.arange(source.size, device=source._tensor.device).reshape(source.shape))
@@ -80,7 +89,7 @@ def at(function: ufunc, a: ArrayLike, indices: Any, b: Any) -> Array:
     return Array(out._tensor.reshape(source.shape))
 
 
-def reduceat(function: ufunc, a: ArrayLike, indices: Any, axis: int, dtype: Any) -> Array:
+def reduceat(function: Ufunc, a: ArrayLike, indices: Any, axis: int, dtype: Any) -> Array:
     """Reduce over the slices that start at `indices`; where the next one is not larger, take the element."""
     source = _typed(a, dtype)
     starts = as_array(indices)

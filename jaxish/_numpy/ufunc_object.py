@@ -5,7 +5,9 @@ from typing import Any
 
 from .._core.array import Array, as_array
 from .._core.dimensions import canonical_axis
+from . import ufunc_methods
 from .arguments import no_out
+from .vectorization import vectorize
 
 
 class ufunc:
@@ -53,8 +55,6 @@ class ufunc:
         return self._call(*args)
 
     def _map(self, *args: Any) -> Any:
-        from .vectorization import vectorize
-
         return vectorize(self._func)(*args)
 
     def _check_binary(self, method: str) -> None:
@@ -80,8 +80,6 @@ class ufunc:
             )
         if self._reduce is not None:
             return self._reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
-        from . import ufunc_methods
-
         return ufunc_methods.reduce(self, a, axis, dtype, keepdims, initial, where)
 
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
@@ -96,8 +94,6 @@ class ufunc:
         axis = canonical_axis(axis, a.ndim)
         if self._accumulate is not None:
             return self._accumulate(a, axis=axis, dtype=dtype)
-        from . import ufunc_methods
-
         return ufunc_methods.accumulate(self, a, axis, dtype)
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
@@ -106,8 +102,6 @@ class ufunc:
             raise NotImplementedError("ufunc.at: arrays are immutable. Use inplace=False and the returned array.")
         if self._at is not None and b is not None:
             return self._at(as_array(a), indices, b)
-        from . import ufunc_methods
-
         return ufunc_methods.at(self, a, indices, b)
 
     def outer(self, A: Any, B: Any, /) -> Array:
@@ -125,8 +119,6 @@ class ufunc:
         no_out(f"{self.__name__}.reduceat", out)
         if self._reduceat is not None:
             return self._reduceat(a, indices, axis=axis, dtype=dtype)
-        from . import ufunc_methods
-
         return ufunc_methods.reduceat(self, a, indices, axis, dtype)
 
 
@@ -144,3 +136,8 @@ def binary_ufunc(
         return ufunc(function, 2, 1, identity=identity, call=function, reduce=reduce, accumulate=accumulate, at=at)
 
     return decorate
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+    """Return a ufunc of a function of `nin` scalars with `nout` results; `identity` is its neutral element."""
+    return ufunc(func, nin, nout, identity=identity, call=vectorize(func))

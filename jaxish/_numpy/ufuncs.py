@@ -279,6 +279,29 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     return Array(selection.where(_ordered(unsigned.lt, a, b) | (b != b), a, b), weak)
 
 
+def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """Return `arr` limited to [min, max] (None: no bound). Raises `ValueError` for complex numbers."""
+    if arr is None:
+        raise ValueError("At most one of a_min and a_max may be None; clip needs an array.")
+    check_arraylike("clip", arr)
+    if any(_is_complex(v) for v in (arr, min, max)):
+        raise ValueError(
+            "Clip received a complex value either through the input or the min/max keywords. Complex values have no "
+            "ordering and cannot be clipped. Clip the real and imaginary parts."
+        )
+    found = as_array(arr)
+    if min is not None:
+        found = maximum(min, found)
+    return found if max is None else minimum(max, found)
+
+
+def _is_complex(x: Any) -> bool:
+    kind = type(x)
+    if x is None or kind is int or kind is float:
+        return False
+    return as_array(x)._tensor.is_complex()
+
+
 # ------------------------------------------------------------------------------------------------------- comparison
 
 

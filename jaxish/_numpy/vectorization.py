@@ -17,7 +17,6 @@ from .._transforms.vmap import vmap
 from .arguments import ArrayLike
 from .creation import asarray
 from .manipulation import expand_dims, squeeze
-from .ufunc_object import ufunc
 
 _NAME = r"\w+"
 _GROUP = rf"\((?:{_NAME}(?:,{_NAME})*)?\)"
@@ -143,11 +142,6 @@ def _mapped(call: Callable[..., Any], arrays: Sequence[Array], shapes: Sequence[
     if not single:
         return out
     return tuple(expand_dims(o, single) for o in out) if isinstance(out, tuple) else expand_dims(out, single)
-
-
-def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """Return a ufunc of a function of `nin` scalars with `nout` results; `identity` is its neutral element."""
-    return ufunc(func, nin, nout, identity=identity, call=vectorize(func))
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:

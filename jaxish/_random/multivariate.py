@@ -9,7 +9,7 @@ from .._core import dtypes
 from .._core.array import Array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import promote_inexact
-from ..numpy import linalg
+from .._numpy.linalg.decompositions import cholesky, eigh, qr, svd
 from .arguments import check_shape, float_dtype, static_shape
 from .keys import check_key
 from .sharded import takes_out_sharding
@@ -52,12 +52,12 @@ def multivariate_normal(
 
 def _factor(cov: Array, method: str) -> Any:
     if method == "svd":
-        u, s, _ = linalg.svd(cov)
+        u, s, _ = svd(cov)
         return tensor_of(u) * torch.sqrt(tensor_of(s)).unsqueeze(-2)
     if method == "eigh":
-        w, v = linalg.eigh(cov)
+        w, v = eigh(cov)
         return tensor_of(v) * torch.sqrt(tensor_of(w)).unsqueeze(-2)
-    return tensor_of(linalg.cholesky(cov))
+    return tensor_of(cholesky(cov))
 
 
 @takes_out_sharding
@@ -77,6 +77,6 @@ def orthogonal(
     if rows < 0 or columns < 0:
         raise ValueError(f"orthogonal needs non-negative numbers of rows and columns, got {rows} and {columns}.")
     z = normal_tensor(typed, (*sizes, max(rows, columns), min(rows, columns)), target)
-    q, r = (tensor_of(part) for part in linalg.qr(Array(z)))
+    q, r = (tensor_of(part) for part in qr(Array(z)))
     found = q * torch.sgn(r.diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)
     return Array(found.mT if rows < columns else found)

@@ -153,7 +153,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
     """Refused: a printed `Jaxpr` is a view of a graph. Call the `ClosedJaxpr`'s graph, or the function itself."""
     raise NotImplementedError(
         "jaxish jaxprs are views of torch graphs and cannot be evaluated equation by equation; "
-        "use jaxish.core.jaxpr_as_fun(closed_jaxpr)(*args)."
+        "use jaxish.extend.core.jaxpr_as_fun(closed_jaxpr)(*args)."
     )
 
 

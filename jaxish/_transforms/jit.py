@@ -85,7 +85,7 @@ class Jitted:
                 _log.warning("TRACING CACHE MISS of %s: no program among %d has these types", name_of(self._fun), known)
             fun = self._placement.with_results_placed(self._fun)
             program = trace_program(fun, call.arrays, call.rebuild, self._names(call))
-            program.out_kinds = constraint.kinds_of_results(program.closed.graph, program.out_kinds)
+            program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
             # A program that captured a tracer is good for this call only.
             if not program.closed.captures_tracers:
                 self._programs[call.key] = program
@@ -104,7 +104,7 @@ class Jitted:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or `ShapeDtypeStruct`s) and return a `Traced` computation."""
         call = self._prepared(*_with_stand_ins(args, kwargs))
-        return Traced(self, self._program(call), call)
+        return Traced(self._prepared, self._program(call), call)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the result as `ShapeDtypeStruct`s, without computing it."""

@@ -7,6 +7,7 @@ function's collectives name.
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -333,3 +334,11 @@ def _pmap_mesh(size: int, given: Sequence[Any] | None, backend: str | None, axis
 def _over_mesh(array: Array, dim: int | None, mesh: Mesh) -> Array:
     spec = () if dim is None else (*(None,) * (dim % array.ndim), mesh.axis_names[0])
     return constrained(array, NamedSharding(mesh, PartitionSpec(*spec)), "pmap")
+
+
+def experimental_shard_map(
+    f: Callable[..., Any], mesh: Any, in_specs: Any, out_specs: Any, check_rep: bool = True
+) -> Callable[..., Any]:
+    """Return `jax.shard_map(f, ...)`, with its `check_vma` under the name `check_rep`. Deprecated."""
+    warnings.warn("jax.experimental.shard_map is deprecated; use jax.shard_map.", DeprecationWarning, stacklevel=2)
+    return shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_rep)

@@ -37,8 +37,10 @@ class PreparedCall:
 class Traced:
     """A function traced for given argument types."""
 
-    def __init__(self, jitted: "Wrapped", program: Program, call: PreparedCall) -> None:
-        self._jitted, self._program, self._call = jitted, program, call
+    def __init__(
+        self, prepare: Callable[[tuple[Any, ...], dict[str, Any]], PreparedCall], program: Program, call: PreparedCall
+    ) -> None:
+        self._prepare, self._program, self._call = prepare, program, call
 
     fun_name = property(lambda self: self._program.name, doc="The function's name.")
     in_avals = property(lambda self: list(self._program.in_avals), doc="The types of the argument leaves.")
@@ -125,7 +127,7 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run. Raises `TypeError` when the arguments' types are not those that were compiled for."""
-        call = self._lowered._traced._jitted._prepared(args, kwargs)
+        call = self._lowered._traced._prepare(args, kwargs)
         if len(call.arrays) != len(self._program.in_avals):
             raise TypeError(
                 f"Computation was compiled for {len(self._program.in_avals)} argument arrays, called with {len(call.arrays)}."

@@ -322,7 +322,6 @@ from .._numpy.searching import flatnonzero as flatnonzero
 from .._numpy.searching import nonzero as nonzero
 from .._numpy.searching import searchsorted as searchsorted
 from .._numpy.selection import choose as choose
-from .._numpy.selection import clip as clip
 from .._numpy.selection import compress as compress
 from .._numpy.selection import extract as extract
 from .._numpy.selection import place as place
@@ -361,6 +360,7 @@ from .._numpy.statistics import histogram as histogram
 from .._numpy.statistics import histogram2d as histogram2d
 from .._numpy.statistics import histogram_bin_edges as histogram_bin_edges
 from .._numpy.statistics import histogramdd as histogramdd
+from .._numpy.ufunc_object import frompyfunc as frompyfunc
 from .._numpy.ufunc_object import ufunc as ufunc
 from .._numpy.ufuncs import abs as abs
 from .._numpy.ufuncs import absolute as absolute
@@ -372,6 +372,7 @@ from .._numpy.ufuncs import bitwise_not as bitwise_not
 from .._numpy.ufuncs import bitwise_or as bitwise_or
 from .._numpy.ufuncs import bitwise_right_shift as bitwise_right_shift
 from .._numpy.ufuncs import bitwise_xor as bitwise_xor
+from .._numpy.ufuncs import clip as clip
 from .._numpy.ufuncs import divide as divide
 from .._numpy.ufuncs import divmod as divmod
 from .._numpy.ufuncs import equal as equal
@@ -409,7 +410,6 @@ from .._numpy.ufuncs import subtract as subtract
 from .._numpy.ufuncs import true_divide as true_divide
 from .._numpy.vectorization import apply_along_axis as apply_along_axis
 from .._numpy.vectorization import apply_over_axes as apply_over_axes
-from .._numpy.vectorization import frompyfunc as frompyfunc
 from .._numpy.vectorization import piecewise as piecewise
 from .._numpy.vectorization import vectorize as vectorize
 from .._numpy.windows import bartlett as bartlett

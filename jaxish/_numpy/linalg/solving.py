@@ -12,9 +12,10 @@ import torch
 from ..._core.array import Array, check_arraylike, tensor_of
 from ..._core.dimensions import canonical_axes, static_int
 from ..._core.promotion import convert, promote_inexact, tensor
-from ..arguments import ArrayLike
+from ..arguments import ArrayLike, int_dtype
 from ..contractions import PrecisionLike, matmul
 from ..einsum import einsum
+from ..reductions import sum as array_sum
 from .decompositions import adjoint, matrices, svd, svdvals
 from .linear_solve import solve_systems
 from .norms import norm
@@ -86,8 +87,6 @@ def lstsq(
         residuals = torch.zeros((0,), dtype=s.dtype, device=t.device)
     else:
         residuals = torch.square(torch.abs(c - t @ x)).sum(0)
-    from ..arguments import int_dtype
-
     return Array(x.reshape(-1) if is_vector else x), Array(residuals), Array(rank.to(int_dtype())), Array(s)
 
 
@@ -120,8 +119,6 @@ def matrix_rank(
     M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None
 ) -> Array:
     """Return the ranks of matrices: how many singular values are above `rtol` (`tol` is another name)."""
-    from ..reductions import sum as array_sum
-
     if tol is not None:
         if rtol is not None:
             raise ValueError("matrix_rank: only one of tol or rtol may be specified.")

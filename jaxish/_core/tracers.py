@@ -1,0 +1,26 @@
+"""Traced values as users tell them from concrete ones, and the way out of a trace."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import graph
+from .array import Array, is_tracer
+
+
+class _TracerMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return is_tracer(instance)
+
+
+class Tracer(Array, metaclass=_TracerMeta):
+    """What arrays are while a transformation goes on: `isinstance(x, Tracer)`. Never instantiated."""
+
+    __slots__ = ()
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Within the block, operations on concrete arrays are computed at once, although a trace is active."""
+    with graph.suspended():
+        yield

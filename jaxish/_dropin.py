@@ -1,0 +1,105 @@
+"""`import jax` served by jaxish: for programs, and libraries that they import, that are to run unchanged.
+
+`install()` puts a finder in front of Python's import system. It answers for `jax` and everything below it with the
+jaxish module of the same path, the very same module object, so that `jax.numpy is jaxish.numpy`. `jaxlib`, which
+libraries import for its version, is a small module of its own. Modules that jaxish does not have do not exist.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Sequence
+
+from ._core.machine import JAX_VERSION
+from .version import __version__
+
+
+class _Alias(importlib.abc.Loader):
+    """Loads `jax.X.Y` as the module object of `jaxish.X.Y`."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return importlib.import_module(self.target)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run: the module was imported under its own name."""
+
+
+class _Jaxlib(importlib.abc.Loader):
+    """Makes `jaxlib` and `jaxlib.version`."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__version__ = JAX_VERSION  # pyright: ignore
+        if module.__name__ == "jaxlib":
+            module.__path__ = []
+            module.version = importlib.import_module("jaxlib.version")  # pyright: ignore
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        root, _, rest = fullname.partition(".")
+        if fullname in ("jaxlib", "jaxlib.version"):
+            return importlib.machinery.ModuleSpec(fullname, _Jaxlib(), is_package=fullname == "jaxlib")
+        if root == "jaxlib":
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r}: jaxish serves jaxlib for its version only, there is no XLA below it.",
+                name=fullname,
+            )
+        if root != "jax":
+            return None
+        own = f"jaxish.{rest}" if rest else "jaxish"
+        if not _is_of_jax(rest) or not _exists(own):
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r}: jaxish {__version__} runs in place of JAX here and has no such module.",
+                name=fullname,
+            )
+        return importlib.machinery.ModuleSpec(fullname, _Alias(own), is_package=True)
+
+
+# Modules that jaxish has and JAX has not.
+_OURS = {"dropin"}
+
+
+def _is_of_jax(path: str) -> bool:
+    """Tell whether the module of this path below `jaxish` stands for one of JAX's: no floor of the house does."""
+    return path not in _OURS and not any(part.startswith("_") for part in path.split("."))
+
+
+def _exists(name: str) -> bool:
+    try:
+        return name in sys.modules or importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def install() -> None:
+    """Serve `import jax` by jaxish from here on, in this process.
+
+    Raises `RuntimeError` when real JAX has been imported already.
+    """
+    loaded = sys.modules.get("jax")
+    if loaded is not None and loaded is not sys.modules["jaxish"]:
+        raise RuntimeError(
+            f"jaxish.dropin.install() came too late: real JAX {getattr(loaded, '__version__', '')} is imported already. "
+            "Call it before the first `import jax`, or start the program by `python -m jaxish run program.py`."
+        )
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    sys.modules["jax"] = sys.modules["jaxish"]
+
+
+def uninstall() -> None:
+    """Serve `import jax` by whatever is installed again; modules imported so far stay what they are."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("jax", "jaxlib")]:
+        del sys.modules[name]
