@@ -19,9 +19,11 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import cache, config, debugging, graph, machine
+from .._core import cache, config, debugging, graph, machine, operators
 from .._core.graph import Graph, TensorType
+from .._core.operators import Kind, aten
 from .._core.primitive import Primitive
+from .._core.rewriting import rewritten
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
 from . import background, registry, structured
@@ -95,35 +97,31 @@ class Executable:
         return self.direct(*tensors)
 
 
-_PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "convolution", "einsum"}
-
-
 def _feels_autocast(body: Graph) -> bool:
     """Tell whether a graph computes something that torch's autocast would do in other dtypes."""
     return any(
-        getattr(node.target, "__name__", "").split(".")[0] in _PRODUCTS
+        operators.of(node.target).kind is Kind.PRODUCT
         or ((type := graph.type_of(node)) is not None and type.dtype in (torch.float16, torch.bfloat16))
         for node in body.module.graph.nodes
     )
 
 
-# Operators that only look at memory in another way, and the functions by which Python reaches them fastest.
+# The functions by which Python reaches views fastest.
 _VIEWS: dict[Any, Callable[..., Any]] = {
-    torch.ops.aten.reshape.default: torch.reshape, torch.ops.aten.unsqueeze.default: torch.unsqueeze,
-    torch.ops.aten.squeeze.dim: torch.squeeze, torch.ops.aten.permute.default: torch.permute,
-    torch.ops.aten.transpose.int: torch.transpose, torch.ops.aten.t.default: torch.t,
-    torch.ops.aten.select.int: torch.select, torch.ops.aten.expand.default: Tensor.expand,
-    torch.ops.aten.view.dtype: Tensor.view, torch.ops.aten.unbind.int: torch.unbind, operator.getitem: operator.getitem,
+    aten.reshape.default: torch.reshape, aten.unsqueeze.default: torch.unsqueeze, aten.squeeze.dim: torch.squeeze,
+    aten.permute.default: torch.permute, aten.transpose.int: torch.transpose, aten.t.default: torch.t,
+    aten.select.int: torch.select, aten.expand.default: Tensor.expand, aten.view.dtype: Tensor.view,
+    aten.unbind.int: torch.unbind,
 }  # fmt: skip
 
 
 def _unfused(body: Graph) -> Callable[..., Sequence[Tensor]]:
     """Return the graph as a Python function, its views by their fastest ways."""
-    copy, copies = fx.Graph(), {}
-    for node in body.module.graph.nodes:
-        copies[node] = copy.node_copy(node, lambda n: copies[n])
-        copies[node].target = _VIEWS.get(node.target, node.target)
-    return GraphModule(body.module, copy, "jaxish_graph").forward
+
+    def by_fastest_way(view: fx.Node) -> None:
+        view.target = _VIEWS[view.target]
+
+    return rewritten(body.module, lambda node: node.target in _VIEWS, by_fastest_way).forward
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,8 @@ class Request:
 
     def is_worthwhile(self) -> bool:
         """Tell whether a compiler has something to fuse: what a primitive is made of, it compiles by itself."""
-        called = [n.target for n in self.module.graph.nodes if n.op == "call_function" and n.target not in _VIEWS]
+        called = [n.target for n in self.module.graph.nodes if n.op == "call_function"]
+        called = [target for target in called if not operators.of(target).is_view]
         computing = [t for t in called if t is not torch.ops.jaxish.structured.default]
         return len(computing) > 1 or len(computing) == len(called) > 0
 

@@ -9,7 +9,6 @@ CppTile2DKernel.
 """
 
 import logging
-import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import cache
+from .._core import cache, operators
 from .._core.graph import type_of
+from .._core.operators import Kind, aten
+from .._core.rewriting import rewritten
 from . import decompositions, inductor_files, masks
 
 _log = logging.getLogger("jaxish")
@@ -135,26 +136,11 @@ def _is_long_formula(module: GraphModule) -> bool:
     Inductor would write out each of some hundred values it keeps (by default one in 30 operations) from the inputs on:
     minutes for 1,000 operations. With more values kept the text is short, and they end up in registers all the same.
     """
-    called = [n.target for n in module.graph.nodes if n.op == "call_function"]
-    return len(called) > 200 and all(t in _SIMPLE or torch.Tag.pointwise in getattr(t, "tags", ()) for t in called)
+    called = [operators.of(n.target) for n in module.graph.nodes if n.op == "call_function"]
+    return len(called) > 200 and all(r.is_elementwise or r.is_view or r.kind in _PLAIN for r in called)
 
 
-_SIMPLE = {
-    operator.getitem, torch.ops.aten.arange.default, torch.ops.aten.full.default, torch.ops.aten.full_like.default,
-    torch.ops.aten._to_copy.default, torch.ops.aten.view.dtype, torch.ops.aten.select.int, torch.ops.aten.unbind.int,
-    torch.ops.aten.detach.default, torch.ops.aten.expand.default, torch.ops.aten.scalar_tensor.default,
-    torch.ops.aten.reshape.default, torch.ops.aten.unsqueeze.default, torch.ops.aten.slice.Tensor,
-    torch.ops.aten.zeros_like.default, torch.ops.aten.ones_like.default, torch.ops.aten.alias.default,
-}  # fmt: skip
-
-
-# Operators that copy their first operand and write into the copy.
-_WRITE_INTO_A_COPY = {
-    torch.ops.aten.index_put.default, torch.ops.aten.index_add.default, torch.ops.aten.index_copy.default,
-    torch.ops.aten.index_fill.int_Scalar, torch.ops.aten.index_fill.int_Tensor, torch.ops.aten.put.default,
-    torch.ops.aten.slice_scatter.default, torch.ops.aten.select_scatter.default,
-    torch.ops.aten.diagonal_scatter.default,
-}  # fmt: skip
+_PLAIN = (Kind.FILL, Kind.NUMBERS)
 
 
 def _with_own_memory(module: GraphModule) -> GraphModule:
@@ -164,19 +150,13 @@ def _with_own_memory(module: GraphModule) -> GraphModule:
     elements are one element in memory, and what reads the result reads out of bounds (torch 2.9 to 2.13). The copy
     here is left out where the operand is a whole array.
     """
-    if not any(node.target in _WRITE_INTO_A_COPY for node in module.graph.nodes):
-        return module
-    copy, copies = fx.Graph(), {}
-    for node in module.graph.nodes:
-        copies[node] = copy.node_copy(node, lambda n: copies[n])
-        if node.target in _WRITE_INTO_A_COPY:
-            with copy.inserting_before(copies[node]):
-                operand, *rest = copies[node].args
-                whole = copy.call_function(
-                    torch.ops.aten.clone.default, (operand,), {"memory_format": torch.contiguous_format}
-                )
-            copies[node].args = (whole, *rest)
-    return GraphModule(module, copy)
+    return rewritten(module, lambda node: operators.of(node.target).kind is Kind.WRITE, _writing_into_own_memory)
+
+
+def _writing_into_own_memory(node: fx.Node) -> None:
+    operand, *rest = node.args
+    whole = node.graph.call_function(aten.clone.default, (operand,), {"memory_format": torch.contiguous_format})
+    node.args = (whole, *rest)
 
 
 # oneDNN's matrix product as an operator of our own: Inductor knows `mkldnn._linear_pointwise` with constant weights only.
@@ -200,19 +180,18 @@ def _onednn_product(left: Tensor, right: Tensor) -> Tensor:
 
 def _with_onednn_products(module: GraphModule) -> GraphModule:
     """Return the graph with its large float32 matrix products on the CPU done by oneDNN in place of MKL."""
-    products = module.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
-    large = set(filter(_is_large, products))
-    if not large or not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available():
         return module
-    copy, copies = fx.Graph(), {}
-    for node in module.graph.nodes:
-        copies[node] = copy.node_copy(node, lambda n: copies[n])
-        if node in large:
-            copies[node].target = torch.ops.jaxish.product.default
-    return GraphModule(module, copy)
+
+    def by_onednn(product: fx.Node) -> None:
+        product.target = torch.ops.jaxish.product.default
+
+    return rewritten(module, _is_large, by_onednn)
 
 
 def _is_large(product: fx.Node) -> bool:
+    if product.target is not aten.mm.default:
+        return False
     left, right = (type_of(factor) for factor in product.args)
     if left is None or right is None or left.dtype is not torch.float32 or left.device.type != "cpu":
         return False

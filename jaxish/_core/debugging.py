@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from . import config, graph
+from . import config, graph, operators
+from .operators import Kind
 
 
 class _Checks(TorchDispatchMode):
@@ -27,22 +28,15 @@ class _Checks(TorchDispatchMode):
 
 
 def _check(result: Tensor, func: Any) -> None:
-    if not (result.is_floating_point() or result.is_complex()) or func in _MAKES_NO_VALUES:
+    if not (result.is_floating_point() or result.is_complex()):
+        return
+    row = operators.of(func)
+    if row.kind is Kind.UNSET or row.jax_name == "full":  # no values, or a NaN that the program asked for
         return
     if config.debug_nans.value and torch.isnan(result).any():
         raise FloatingPointError(f"invalid value (nan) encountered in {func.__name__}; jax_debug_nans is on.")
     if config.debug_infs.value and torch.isinf(result).any():
         raise FloatingPointError(f"invalid value (inf) encountered in {func.__name__}; jax_debug_infs is on.")
-
-
-_MAKES_NO_VALUES = {
-    torch.ops.aten.empty.memory_format,
-    torch.ops.aten.empty_strided.default,
-    torch.ops.aten.empty_like.default,
-    torch.ops.aten.new_empty.default,
-    torch.ops.aten.full.default,  # a NaN or infinity that the program asked for
-    torch.ops.aten.full_like.default,
-}
 
 
 class _Active(threading.local):

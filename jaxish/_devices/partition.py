@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .._core import graph
+from .._core import graph, operators
 from .._core.boxes import Box
 from .._core.graph import ClosedGraph, Graph, TensorType
+from .._core.operators import Kind, aten
 from .._core.primitive import Primitive
 
-aten = torch.ops.aten
 Node = Any  # an fx.Node, whose operator tells what its arguments are
 Need = tuple[Node, Box | None]  # a node, and the box of it that is needed (None: all of it)
 Plan = tuple[list[Need], Callable[..., Tensor]]  # what is needed, and what makes the box of it
@@ -97,33 +97,25 @@ def plan_of(node: Node, box: Box) -> Plan | None:
     if target is aten.unbind.int:
         dim = source.args[1] if len(source.args) > 1 else 0
         return _selected(source.args[0], dim, index, box)
-    if target in RESHAPED or (target in PERMUTED and order_of(node) == sorted(order_of(node))):
+    kind = operators.of(target).kind
+    if kind is Kind.RESHAPE or (kind is Kind.PERMUTE and order_of(node) == sorted(order_of(node))):
         return [(node.args[0], box)], lambda part: part
     if target is aten.view.dtype and (plan := _halves(node, box)):
         return plan
     type = graph.type_of(node)
     if type is None:
         return None
-    if target in _FILLED:
+    if kind is Kind.FILL:
         return [], lambda: target(list(box.sizes), *node.args[1:], **node.kwargs)
     if is_elementwise(node):
         return _elementwise(node, box)
     if target is aten.expand.default:
         return _expanded(node, box)
-    rule, fitted = _RULES.get(target), box.fitted(type.shape)
+    rule, fitted = _RULES.get(target) or _RULES.get(kind), box.fitted(type.shape)
     if rule is None or fitted is None:
         return None
     plan = rule(node, fitted)
     return plan and (plan[0], lambda *parts: plan[1](*parts).reshape(box.sizes))
-
-
-RESHAPED = {aten.reshape.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default}
-PERMUTED = (aten.permute.default, aten.transpose.int, aten.t.default)
-_FILLED = {aten.full.default, aten.zeros.default, aten.ones.default}
-_ELEMENTWISE = {
-    aten.detach.default, aten.alias.default, aten._to_copy.default, aten.full_like.default, aten.zeros_like.default,
-    aten.ones_like.default, aten.complex.default, aten.real.default, aten.imag.default,
-}  # fmt: skip
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
@@ -138,7 +130,7 @@ def is_elementwise(node: Node) -> bool:
     target: Any = node.target
     if target is aten.view.dtype:  # of the same width
         return shape_of(node) == shape_of(node.args[0])
-    return target in _ELEMENTWISE or torch.Tag.pointwise in getattr(target, "tags", ())
+    return operators.of(target).is_elementwise
 
 
 def _halves(node: Node, box: Box) -> Plan | None:
@@ -273,7 +265,7 @@ def _reduced(node: Node, box: Box) -> Plan | None:
 _RULES: dict[Any, Callable[[Node, Box], Plan | None]] = {
     aten.mm.default: _product,
     aten.bmm.default: _product,
-    **dict.fromkeys(PERMUTED, _permuted),
+    Kind.PERMUTE: _permuted,
     aten.select.int: lambda node, box: _selected(node.args[0], node.args[1], node.args[2], box),
     **dict.fromkeys(
         (

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import fx
 
-from .._core import graph
+from .._core import graph, operators
 from .._core.graph import Graph
-from .._core.primitive import Primitive
+from .._core.operators import Kind
 from . import partition
 from .shardings import NamedSharding, PartitionSpec, Sharding, names_in
 
@@ -52,16 +52,17 @@ def _of(node: fx.Node, known: dict[fx.Node, Sharding]) -> Sharding | None:
             return target.sharding
     if not any(n in known for n in source.all_input_nodes):
         return None
-    if partition.is_elementwise(node) or (isinstance(target, Primitive) and target.is_elementwise):
+    kind, is_elementwise = operators.of(target).kind, operators.of(target).is_elementwise
+    if is_elementwise or partition.is_elementwise(node):
         return _merged(source.all_input_nodes, graph.type_of(node), known)
     first = source.all_input_nodes[0]
     sharding, type = known.get(first), graph.type_of(node)
     if not isinstance(sharding, NamedSharding) or type is None:
-        return sharding if type is not None and target in partition.RESHAPED else None
+        return sharding if type is not None and kind is Kind.RESHAPE else None
     parts = _parts(sharding, len(partition.shape_of(first)))
-    if target in partition.PERMUTED:
+    if kind is Kind.PERMUTE:
         return sharding.update(spec=PartitionSpec(*(parts[d] for d in partition.order_of(node))))
-    if target in partition.RESHAPED:
+    if kind is Kind.RESHAPE:
         return _refitted(sharding, parts, partition.shape_of(first), type.shape)
     return None
 

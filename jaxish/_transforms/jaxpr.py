@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor, fx
 
-from .._core import dtypes
+from .._core import dtypes, operators
 from .._core.array import Array, as_array, tensor_of
 from .._core.avals import ShapedArray, short_type_text
 from .._core.graph import ClosedGraph, Graph
 from .program import Program
-from .remat import Operation, operation_name
+from .remat import Operation
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,9 @@ class Jaxpr:
 
     def _equation(self, node: fx.Node, names: Iterator[str]) -> Equation:
         invars = [self._vars[a][0] if isinstance(a, fx.Node) and a in self._vars else Literal(a) for a in node.args]
-        return Equation(Operation(operation_name(node.target)), invars, self._bind(node, names), dict(node.kwargs))
+        return Equation(
+            Operation(operators.of(node.target).jax_name), invars, self._bind(node, names), dict(node.kwargs)
+        )
 
     def __repr__(self) -> str:
         def declared(variables: Sequence[Var]) -> str:

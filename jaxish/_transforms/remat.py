@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .._core import derived, residuals, tree
+from .._core import derived, operators, residuals, tree
 from .._core.array import as_array, from_kind, tensor_of
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
@@ -100,16 +100,6 @@ class Operation:
         return self.name
 
 
-_NAMES = {"mm": "dot_general", "bmm": "dot_general", "mv": "dot_general", "dot": "dot_general", "addmm": "dot_general",
-          "baddbmm": "dot_general", "convolution": "conv_general_dilated"}  # fmt: skip
-
-
-def operation_name(target: Any) -> str:
-    """Return JAX's name of a graph node's target where it has one, else torch's."""
-    name = target.__name__.split(".")[0] if hasattr(target, "__name__") else str(target)
-    return _NAMES.get(name, name)
-
-
 @functools.cache
 def _saver(policy: Policy | None) -> Callable[[fx.Node], bool]:
     if policy is None:
@@ -117,7 +107,7 @@ def _saver(policy: Policy | None) -> Callable[[fx.Node], bool]:
 
     def save(node: fx.Node) -> bool:
         target = node.args[0].target if node.target is operator.getitem else node.target  # pyright: ignore
-        name = operation_name(target)
+        name = operators.of(target).jax_name
         params: dict[str, Any] = {"name": target.label} if isinstance(target, Name) else {}
         if name == "dot_general":
             params["dimension_numbers"] = _dimension_numbers(node)
