@@ -1,5 +1,6 @@
-"""jax.typing: annotations for what functions accept."""
+"""Annotations for what functions accept: jax.typing's, and those that all signatures share."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -21,3 +22,4 @@ class DeprecatedArg(Protocol):
 
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
+Shape: TypeAlias = Sequence[int]

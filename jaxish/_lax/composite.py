@@ -12,6 +12,7 @@ from .._core.array import Array, is_tracer, tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike
 from .._transforms.flat import arrays_from, as_argument, check_callable, wraps
 from .._transforms.program import trace_program
 from .contraction import dot_general
@@ -84,10 +85,10 @@ def scaled_dot(
     lhs: Any,
     rhs: Any,
     *,
-    lhs_scale: Any = None,
-    rhs_scale: Any = None,
+    lhs_scale: ArrayLike | None = None,
+    rhs_scale: ArrayLike | None = None,
     dimension_numbers: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Return dot_general(lhs * lhs_scale, rhs * rhs_scale) computed in bfloat16, bfloat16 or as preferred.
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike
 from . import operands as ops
 from .precision import DotAlgorithm as DotAlgorithm
 from .precision import DotAlgorithmPreset as DotAlgorithmPreset
@@ -27,12 +28,12 @@ DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """Return the product of matrices or vectors, or with `dimension_numbers` what `dot_general` returns.
@@ -50,7 +51,7 @@ def dot(
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Array:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
     """Return the matrix products over the last two dimensions; leading dimensions are equal. `ValueError` else."""
     a, b = (ops.array_of("batch_matmul", x, i).ndim for i, x in enumerate((lhs, rhs)))
     if a < 2 or b < 2:
@@ -62,11 +63,11 @@ def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Array:
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: DotDimensionNumbers,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:

@@ -18,6 +18,8 @@ from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
+from .._core.typing import ArrayLike, DTypeLike
+from .._devices.shardings import NamedSharding, PartitionSpec
 from . import operands as ops
 from .contraction import contract
 from .operands import check_same_dtypes
@@ -154,12 +156,12 @@ def conv_transpose_shape_tuple(
 
 
 def conv(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: Any,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Return the convolution of lhs (batch, feature, space...) with rhs (out, in, window...)."""
     return conv_general_dilated(
@@ -168,14 +170,14 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: Any,
     lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Return the convolution of lhs (batch, feature, space...) with rhs (out, in, window...), both dilated."""
     return conv_general_dilated(
@@ -185,8 +187,8 @@ def conv_with_general_padding(
 
 
 def conv_general_dilated(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: Any,
     lhs_dilation: Sequence[int] | None = None,
@@ -195,8 +197,8 @@ def conv_general_dilated(
     feature_group_count: int = 1,
     batch_group_count: int = 1,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return the convolution (cross-correlation, without flipping the window) of lhs with rhs.
 
@@ -431,15 +433,15 @@ def _by_positions(x: Tensor, w: Tensor, window: Window, sizes: Sequence[int]) ->
 
 
 def conv_transpose(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     strides: Sequence[int],
     padding: Any,
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     transpose_kernel: bool = False,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Array:
     """Return the transposed convolution, which enlarges lhs by `strides`; the default layout is ("NHWC", "HWIO").

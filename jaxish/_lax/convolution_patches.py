@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .._core.array import Array, tensor_of
+from .._core.typing import ArrayLike
 from . import operands as ops
 from .contraction import contract
 from .convolution import conv_dimension_numbers, conv_general_dilated
@@ -14,7 +15,7 @@ from .precision import PrecisionLike
 
 
 def conv_general_dilated_patches(
-    lhs: Any,
+    lhs: ArrayLike,
     filter_shape: Sequence[int],
     window_strides: Sequence[int],
     padding: Any,
@@ -40,8 +41,8 @@ def conv_general_dilated_patches(
 
 
 def conv_general_dilated_local(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: Any,
     filter_shape: Sequence[int],

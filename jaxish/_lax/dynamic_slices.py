@@ -15,6 +15,7 @@ from .._core import dtypes, unsigned
 from .._core.array import Array, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.extended import moves_elements
+from .._core.typing import ArrayLike
 from .._tensors.elements import GatherScatterMode, has_cheap_value, put_elements, put_slice, take_elements
 from . import operands as ops
 from .operands import check_same_dtypes, check_shapelike
@@ -22,7 +23,7 @@ from .operands import check_same_dtypes, check_shapelike
 
 @moves_elements(0)
 def dynamic_slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     slice_sizes: Sequence[int],
     *,
@@ -49,12 +50,13 @@ def dynamic_slice(
 
 @moves_elements(0)
 def dynamic_slice_in_dim(
-    operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
+    operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
 ) -> Array:
     """Return a slice of static size along one dimension, moved so that it fits."""
     shape = ops.array_of("dynamic_slice_in_dim", operand).shape
     axis = canonical_axis(axis, len(shape))
-    starts, sizes = [0] * len(shape), list(shape)
+    starts: list[Any] = [0] * len(shape)
+    sizes = list(shape)
     starts[axis], sizes[axis] = start_index, operator.index(slice_size)
     return dynamic_slice(
         operand, _same_dtype(starts, start_index), sizes, allow_negative_indices=allow_negative_indices
@@ -63,7 +65,7 @@ def dynamic_slice_in_dim(
 
 @moves_elements(0)
 def dynamic_index_in_dim(
-    operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
+    operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
 ) -> Array:
     """Return one position along a dimension, clamped to it."""
     found = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
@@ -72,7 +74,7 @@ def dynamic_index_in_dim(
 
 @moves_elements(0, 1, updates=True)
 def dynamic_update_slice(
-    operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
+    operand: ArrayLike, update: ArrayLike, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Array:
     """Return `operand` with `update`, of the same rank and dtype, written at `start_indices`, moved so that it fits."""
     t, _ = ops.operand("dynamic_update_slice", operand)
@@ -94,7 +96,7 @@ def dynamic_update_slice(
 
 @moves_elements(0, 1, updates=True)
 def dynamic_update_slice_in_dim(
-    operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
+    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:
     """Return `operand` with `update` written at a position along one dimension, moved so that it fits."""
     rank = ops.array_of("dynamic_update_slice_in_dim", operand).ndim
@@ -108,7 +110,7 @@ def dynamic_update_slice_in_dim(
 
 @moves_elements(0, 1, updates=True)
 def dynamic_update_index_in_dim(
-    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
+    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:
     """Return `operand` with `update` written at one position along a dimension; `update` may lack that dimension."""
     array, new = (
@@ -123,7 +125,7 @@ def dynamic_update_index_in_dim(
 
 
 @moves_elements(0)
-def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
+def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:
     """Return the elements at integer indices along `axes`, which stand first in the result; modulo the axes' sizes."""
     t, weak = ops.operand("index_take", src)
     dims = [canonical_axis(a, t.dim()) for a in axes]

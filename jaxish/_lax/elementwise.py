@@ -17,6 +17,7 @@ from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.extended import compares_elements, moves_elements
 from .._core.primitive import conjugate
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike
 from .._tensors import arithmetic as tensor_functions
 from . import operands as ops
 from .operands import operand, operands
@@ -32,37 +33,37 @@ class RoundingMethod(enum.IntEnum):
 # Arithmetic
 
 
-def neg(x: Any) -> Array:
+def neg(x: ArrayLike) -> Array:
     """Return -x. `TypeError` for booleans."""
     t, weak = operand("neg", x, ops.NUMBER)
     return Array(unsigned.neg(t), weak)
 
 
-def sign(x: Any) -> Array:
+def sign(x: ArrayLike) -> Array:
     """Return -1, 0 or 1 by the sign of x, zeros and NaN as they are; x / |x| for complex x."""
     t, weak = operand("sign", x, ops.NUMBER)
     return Array(tensor_functions.sign(t), weak)
 
 
-def abs(x: Any) -> Array:
+def abs(x: ArrayLike) -> Array:
     """Return |x|, real for complex x. `TypeError` for unsigned integers and booleans."""
     t, weak = operand("abs", x, ops.FLOATING | ops.COMPLEX | ops.SIGNED)
     return Array(tensor_functions.absolute(t), weak)
 
 
-def floor(x: Any) -> Array:
+def floor(x: ArrayLike) -> Array:
     """Return floating x rounded down."""
     t, weak = operand("floor", x, ops.FLOATING)
     return Array(torch.floor(t), weak)
 
 
-def ceil(x: Any) -> Array:
+def ceil(x: ArrayLike) -> Array:
     """Return floating x rounded up."""
     t, weak = operand("ceil", x, ops.FLOATING)
     return Array(torch.ceil(t), weak)
 
 
-def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """Return floating x rounded to the nearest integer, halves as `rounding_method` says."""
     method = RoundingMethod(rounding_method)
     t, weak = operand("round", x, ops.FLOATING)
@@ -70,24 +71,24 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return Array(torch.round(t) if even else tensor_functions.round_away_from_zero(t), weak)
 
 
-def is_finite(x: Any) -> Array:
+def is_finite(x: ArrayLike) -> Array:
     """Return whether floating x is neither infinite nor NaN."""
     t, weak = operand("is_finite", x, ops.FLOATING)
     return Array(torch.isfinite(t), weak)
 
 
-def square(x: Any) -> Array:
+def square(x: ArrayLike) -> Array:
     """Return x * x."""
     t, weak = operand("square", x, ops.NUMBER)
     return Array(unsigned.mul(t, t), weak)
 
 
-def reciprocal(x: Any) -> Array:
+def reciprocal(x: ArrayLike) -> Array:
     """Return 1 / x for inexact x."""
     return integer_pow(x, -1)
 
 
-def integer_pow(x: Any, y: int) -> Array:
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """Return x to the power of a Python integer. `TypeError` for an integer x and negative y."""
     t, weak = operand("integer_pow", x, ops.NUMBER)
     if not isinstance(y, int | np.integer):
@@ -98,19 +99,19 @@ def integer_pow(x: Any, y: int) -> Array:
     return Array(tensor_functions.integer_power(t, int(y)), weak)
 
 
-def add(x: Any, y: Any) -> Array:
+def add(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x + y. Dtypes must be equal and numeric, ranks equal or one operand a scalar (`TypeError`)."""
     (a, b), weak = operands("add", ops.NUMBER, x, y)
     return Array(unsigned.add(a, b), weak)
 
 
-def sub(x: Any, y: Any) -> Array:
+def sub(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x - y. Dtypes must be equal and numeric, ranks equal or one operand a scalar (`TypeError`)."""
     (a, b), weak = operands("sub", ops.NUMBER, x, y)
     return Array(unsigned.sub(a, b), weak)
 
 
-def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     """Return x * y, converted first to `out_dtype` if that is given (dtypes may differ then)."""
     if out_dtype is not None:
         dtype = dtypes.to_torch(dtypes.requested_dtype(out_dtype, "mul"))
@@ -121,37 +122,37 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
     return Array(unsigned.mul(a, b), weak)
 
 
-def mulhi(x: Any, y: Any, /) -> Array:
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the upper half of the bits of the product of integers."""
     (a, b), weak = operands("mulhi", ops.INTEGER, x, y)
     return Array(tensor_functions.multiply_high(a, b), weak)
 
 
-def div(x: Any, y: Any) -> Array:
+def div(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x / y, integers rounded towards zero. An integer divided by zero has all bits set."""
     (a, b), weak = operands("div", ops.NUMBER, x, y)
     return Array(torch.div(a, b) if a.dtype in ops.INEXACT.dtypes else unsigned.div(a, b), weak)
 
 
-def rem(x: Any, y: Any) -> Array:
+def rem(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the remainder of x / y with the sign of x; for integers and y = 0, x itself."""
     (a, b), weak = operands("rem", ops.REAL, x, y)
     return Array(torch.fmod(a, b) if a.dtype in ops.FLOATING.dtypes else unsigned.rem(a, b), weak)
 
 
-def max(x: Any, y: Any) -> Array:
+def max(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the greater operand; complex numbers are ordered by real, then imaginary part."""
     (a, b), weak = operands("max", ops.ANY, x, y)
     return Array(tensor_functions.maximum(a, b), weak)
 
 
-def min(x: Any, y: Any) -> Array:
+def min(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the lesser operand; complex numbers are ordered by real, then imaginary part."""
     (a, b), weak = operands("min", ops.ANY, x, y)
     return Array(tensor_functions.minimum(a, b), weak)
 
 
-def pow(x: Any, y: Any) -> Array:
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x**y for inexact x and an exponent of the same dtype, or of an integer one."""
     (a, wa), (b, wb) = (_power_operand(v, i) for i, v in enumerate((x, y)))
     ops.check_accepted("pow", a, 0, ops.INEXACT)
@@ -173,7 +174,7 @@ def _power_operand(x: Any, position: int) -> tuple[Tensor, bool]:
     return tensor_of(array), array._weak
 
 
-def nextafter(x1: Any, x2: Any) -> Array:
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the floating number next to x1 in the direction of x2. Not differentiable."""
     (a, b), weak = operands("nextafter", ops.FLOATING, x1, x2)
     return Array(tensor_functions.nextafter(a, b), weak)
@@ -182,25 +183,25 @@ def nextafter(x1: Any, x2: Any) -> Array:
 # Complex numbers
 
 
-def complex(x: Any, y: Any) -> Array:
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x + i y for float32 or float64 operands."""
     (a, b), weak = operands("complex", ops.COMPLEX_PARTS, x, y)
     return Array(torch.complex(*torch.broadcast_tensors(a, b)), weak)
 
 
-def real(x: Any) -> Array:
+def real(x: ArrayLike) -> Array:
     """Return the real part of complex x."""
     t, weak = operand("real", x, ops.COMPLEX)
     return Array(t.real, weak)
 
 
-def imag(x: Any) -> Array:
+def imag(x: ArrayLike) -> Array:
     """Return the imaginary part of complex x."""
     t, weak = operand("imag", x, ops.COMPLEX)
     return Array(t.imag, weak)
 
 
-def conj(x: Any) -> Array:
+def conj(x: ArrayLike) -> Array:
     """Return the complex conjugate of x, which may be real: the result is complex."""
     t, weak = operand("conj", x, ops.COMPLEX_PARTS | ops.COMPLEX)
     return Array(conjugate(t) if t.dtype.is_complex else torch.complex(t, torch.zeros_like(t)), weak)
@@ -210,38 +211,38 @@ def conj(x: Any) -> Array:
 
 
 @compares_elements("all")
-def eq(x: Any, y: Any) -> Array:
+def eq(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x == y elementwise."""
     (a, b), weak = operands("eq", ops.ANY, x, y)
     return Array(unsigned.eq(a, b), weak)
 
 
 @compares_elements("any")
-def ne(x: Any, y: Any) -> Array:
+def ne(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x != y elementwise."""
     (a, b), weak = operands("ne", ops.ANY, x, y)
     return Array(unsigned.ne(a, b), weak)
 
 
-def ge(x: Any, y: Any) -> Array:
+def ge(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x >= y elementwise; complex operands are refused."""
     (a, b), weak = operands("ge", ops.ORDERED, x, y)
     return Array(unsigned.ge(a, b), weak)
 
 
-def gt(x: Any, y: Any) -> Array:
+def gt(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x > y elementwise; complex operands are refused."""
     (a, b), weak = operands("gt", ops.ORDERED, x, y)
     return Array(unsigned.gt(a, b), weak)
 
 
-def le(x: Any, y: Any) -> Array:
+def le(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x <= y elementwise; complex operands are refused."""
     (a, b), weak = operands("le", ops.ORDERED, x, y)
     return Array(unsigned.le(a, b), weak)
 
 
-def lt(x: Any, y: Any) -> Array:
+def lt(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x < y elementwise; complex operands are refused."""
     (a, b), weak = operands("lt", ops.ORDERED, x, y)
     return Array(unsigned.lt(a, b), weak)
@@ -250,55 +251,55 @@ def lt(x: Any, y: Any) -> Array:
 # Bits
 
 
-def bitwise_not(x: Any) -> Array:
+def bitwise_not(x: ArrayLike) -> Array:
     """Return the complement of integers, or the negation of booleans."""
     t, weak = operand("not", x, ops.BITS)
     return Array(unsigned.bitwise_not(t), weak)
 
 
-def bitwise_and(x: Any, y: Any) -> Array:
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the bits set in both operands, integers or booleans."""
     (a, b), weak = operands("and", ops.BITS, x, y)
     return Array(unsigned.via_bits(torch.bitwise_and, a, b), weak)
 
 
-def bitwise_or(x: Any, y: Any) -> Array:
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the bits set in either operand, integers or booleans."""
     (a, b), weak = operands("or", ops.BITS, x, y)
     return Array(unsigned.via_bits(torch.bitwise_or, a, b), weak)
 
 
-def bitwise_xor(x: Any, y: Any) -> Array:
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the bits set in one operand only, integers or booleans."""
     (a, b), weak = operands("xor", ops.BITS, x, y)
     return Array(unsigned.via_bits(torch.bitwise_xor, a, b), weak)
 
 
-def shift_left(x: Any, y: Any) -> Array:
+def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
     """Return integers x shifted left by y bits; zero where y is not below the width."""
     (a, b), weak = operands("shift_left", ops.INTEGER, x, y)
     return Array(unsigned.shift_left(a, b), weak)
 
 
-def shift_right_arithmetic(x: Any, y: Any) -> Array:
+def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
     """Return integers x shifted right by y bits, the highest bit copied in."""
     (a, b), weak = operands("shift_right_arithmetic", ops.INTEGER, x, y)
     return Array(unsigned.shift_right_arithmetic(a, b), weak)
 
 
-def shift_right_logical(x: Any, y: Any) -> Array:
+def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
     """Return integers x shifted right by y bits, zeros shifted in."""
     (a, b), weak = operands("shift_right_logical", ops.INTEGER, x, y)
     return Array(unsigned.shift_right_logical(a, b), weak)
 
 
-def population_count(x: Any) -> Array:
+def population_count(x: ArrayLike) -> Array:
     """Return the number of set bits of integers, in their dtype."""
     t, weak = operand("population_count", x, ops.INTEGER)
     return Array(tensor_functions.population_count(t), weak)
 
 
-def clz(x: Any) -> Array:
+def clz(x: ArrayLike) -> Array:
     """Return the number of leading zero bits of integers, in their dtype."""
     t, weak = operand("clz", x, ops.INTEGER)
     return Array(tensor_functions.count_leading_zeros(t), weak)
@@ -307,7 +308,7 @@ def clz(x: Any) -> Array:
 # Selection
 
 
-def clamp(min: Any, x: Any, max: Any) -> Array:
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """Return x limited to the range from `min` to `max`, which are scalars or have the shape of x."""
     arrays = [ops.array_of("clamp", v, i) for i, v in enumerate((min, x, max))]
     low, t, high = map(tensor_of, arrays)
@@ -322,13 +323,13 @@ def clamp(min: Any, x: Any, max: Any) -> Array:
 
 
 @moves_elements(1, 2)
-def select(pred: Any, on_true: Any, on_false: Any) -> Array:
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """Return `on_true` where `pred` holds, else `on_false`; these have equal shapes, `pred` theirs or none."""
     return _select("select", pred, (on_false, on_true))
 
 
 @moves_elements(1)
-def select_n(which: Any, *cases: Any) -> Array:
+def select_n(which: ArrayLike, *cases: Any) -> Array:
     """Return elements of `cases[which]`: `which` is boolean (two cases at most) or an integer."""
     if not cases:
         raise ValueError("select_n() must have at least one case")
@@ -370,7 +371,7 @@ def _select(name: str, which: Any, cases: tuple[Any, ...]) -> Array:
 
 
 @moves_elements(0)
-def convert_element_type(operand: Any, new_dtype: Any) -> Array:
+def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """Return `operand` converted to `new_dtype`, strongly typed.
 
     Integers wrap around, floating values are clipped to the range of an integer dtype. Complex values lose their
@@ -410,7 +411,7 @@ def _python_integer(value: int, dtype: torch.dtype) -> Tensor:
     return torch.full((), value, dtype=dtype, device=default_torch_device())
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """Return the bits of `operand` read as `new_dtype`.
 
     A narrower dtype adds a last dimension, a wider one takes it away. `TypeError` for booleans and complex numbers,
@@ -463,6 +464,6 @@ def dtype(x: Any) -> Any:
     return dtypes.dtype_of_value(x)
 
 
-def stage(x: Any, /) -> Array:
+def stage(x: ArrayLike, /) -> Array:
     """Return the array or scalar `x` as an Array."""
     return as_array(x)

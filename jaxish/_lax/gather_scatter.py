@@ -17,6 +17,7 @@ from .._core.array import Array, as_array, tensor_of
 from .._core.extended import moves_elements
 from .._core.primitive import differentiable
 from .._core.promotion import convert
+from .._core.typing import ArrayLike
 from .._tensors.arithmetic import is_plain_evaluation
 from .._tensors.elements import GatherScatterMode, default_fill, drop_cotangents, elements_at, put_elements
 from . import operands as ops
@@ -104,8 +105,8 @@ def _integer_indices(name: str, indices: Any) -> Tensor:
 
 @moves_elements(0)
 def gather(
-    operand: Any,
-    start_indices: Any,
+    operand: ArrayLike,
+    start_indices: ArrayLike,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[int],
     *,
@@ -300,9 +301,9 @@ def _check_scatter(t: Tensor, indices: Tensor, u: Tensor, numbers: ScatterDimens
 
 @moves_elements(0, 2, updates=True)
 def scatter(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,
@@ -319,9 +320,9 @@ def scatter(
 
 
 def scatter_add(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,
@@ -338,9 +339,9 @@ def scatter_add(
 
 
 def scatter_mul(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,
@@ -358,9 +359,9 @@ def scatter_mul(
 
 
 def scatter_min(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,
@@ -377,9 +378,9 @@ def scatter_min(
 
 
 def scatter_max(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,
@@ -396,9 +397,9 @@ def scatter_max(
 
 
 def scatter_sub(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,
@@ -412,8 +413,8 @@ def scatter_sub(
 
 
 def scatter_apply(
-    operand: Any,
-    scatter_indices: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
     func: Callable[[Array], Array],
     dimension_numbers: ScatterDimensionNumbers,
     *,

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array, tensor_of
+from .._core.typing import ArrayLike, DTypeLike
+from .._devices.shardings import NamedSharding, PartitionSpec
 from . import operands as ops
 from .contraction import DotDimensionNumbers, _canonical_numbers, _result_dtype, contract
 from .precision import PrecisionLike, compute_types
@@ -24,13 +25,13 @@ class RaggedDotDimensionNumbers:
 
 
 def ragged_dot(
-    lhs: Any,
-    rhs: Any,
-    group_sizes: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
-    group_offset: Any = None,
-    out_sharding: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    group_offset: ArrayLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return lhs (rows, k) with consecutive groups of rows multiplied by the matrices of rhs (groups, k, n).
 
@@ -43,14 +44,14 @@ def ragged_dot(
 
 
 def ragged_dot_general(
-    lhs: Any,
-    rhs: Any,
-    group_sizes: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
     ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
-    group_offset: Any = None,
-    out_sharding: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    group_offset: ArrayLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return a dot_general with one lhs dimension cut into groups.
 

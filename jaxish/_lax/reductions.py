@@ -15,6 +15,8 @@ from torch import Tensor
 from .._core import dtypes, tree, unsigned
 from .._core.array import Array, tensor_of, type_text
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike
+from .._devices.shardings import NamedSharding, PartitionSpec
 from . import elementwise
 from . import operands as ops
 from .operands import DtypeSet
@@ -50,7 +52,7 @@ def _constant(t: Tensor, axes: Sequence[int], value: Any) -> Tensor:
     return torch.full(shape, value, dtype=t.dtype, device=t.device)
 
 
-def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Return sums over `axes` in the operand's dtype. `TypeError` for booleans."""
     if out_sharding is not None:
         raise NotImplementedError("reduce_sum does not take out_sharding; use lax.with_sharding_constraint.")
@@ -58,7 +60,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     return Array(unsigned.sum(t, dims), weak)
 
 
-def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
+def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Return products over `axes` in the operand's dtype. `TypeError` for booleans."""
     t, dims, weak = _reducible("reduce_prod", operand, axes, _NUMBER)
     return Array(product(t, dims), weak)
@@ -71,13 +73,13 @@ def product(t: Tensor, dims: Sequence[int]) -> Tensor:
     return t
 
 
-def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
+def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Return the greatest elements over `axes`; the least value of the dtype where there are none."""
     t, dims, weak = _reducible("reduce_max", operand, axes, ops.ANY)
     return Array(extremum(t, dims, greatest=True), weak)
 
 
-def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
+def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Return the least elements over `axes`; the greatest value of the dtype where there are none."""
     t, dims, weak = _reducible("reduce_min", operand, axes, ops.ANY)
     return Array(extremum(t, dims, greatest=False), weak)
@@ -123,7 +125,7 @@ def _logical(name: str, operand: Any, axes: Sequence[int]) -> tuple[Tensor, tupl
     return t, _axes(Array(t), axes, IndexError), weak
 
 
-def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
+def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Return the bits that are set in all elements over `axes`, for booleans whether all hold."""
     t, dims, weak = _logical("reduce_and", operand, axes)
     if t.dtype is torch.bool:
@@ -131,7 +133,7 @@ def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
     return Array(unsigned.via_bits(lambda b: fold(torch.bitwise_and, b, dims, -1), t), weak)
 
 
-def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
+def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Return the bits that are set in any element over `axes`, for booleans whether any holds."""
     t, dims, weak = _logical("reduce_or", operand, axes)
     if t.dtype is torch.bool:
@@ -139,7 +141,7 @@ def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
     return Array(unsigned.via_bits(lambda b: fold(torch.bitwise_or, b, dims, 0), t), weak)
 
 
-def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
+def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Return the bits that are set in an odd number of elements over `axes`."""
     t, dims, weak = _logical("reduce_xor", operand, axes)
     return Array(unsigned.via_bits(lambda b: fold(torch.bitwise_xor, b, dims, 0), t), weak)
@@ -177,7 +179,7 @@ def reduce(
     init_values: Any,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
-    out_sharding: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Any:
     """Return a pytree of arrays reduced together over `dimensions` by an associative, commutative `computation`.
 
@@ -241,12 +243,12 @@ _MONOIDS: dict[Any, Callable[[Any, Sequence[int]], Array]] = {
 # Positions
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Return the position of the first greatest element (or the first NaN) along an axis, in `index_dtype`."""
     return _position("argmax", operand, axis, index_dtype)
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Return the position of the first least element (or the first NaN) along an axis, in `index_dtype`."""
     return _position("argmin", operand, axis, index_dtype)
 
@@ -296,31 +298,31 @@ def _scan(function: Callable[[Tensor, int], Tensor], t: Tensor, axis: int, rever
     return unsigned.flip(function(unsigned.flip(t, (axis,)), axis), (axis,)) if reverse else function(t, axis)
 
 
-def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running sums along an axis, with `reverse` from its end."""
     t, weak = _scannable("cumsum", operand, axis)
     return Array(_scan(unsigned.cumsum, t, axis, reverse), weak)
 
 
-def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running products along an axis, with `reverse` from its end."""
     t, weak = _scannable("cumprod", operand, axis)
     return Array(_scan(unsigned.cumprod, t, axis, reverse), weak)
 
 
-def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running maxima along an axis, with `reverse` from its end."""
     t, weak = _scannable("cummax", operand, axis)
     return Array(_scan(lambda x, dim: running_extremum(x, dim, greatest=True), t, axis, reverse), weak)
 
 
-def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running minima along an axis, with `reverse` from its end."""
     t, weak = _scannable("cummin", operand, axis)
     return Array(_scan(lambda x, dim: running_extremum(x, dim, greatest=False), t, axis, reverse), weak)
 
 
-def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return the logarithms of running sums of exponentials along an axis, with `reverse` from its end."""
     t, weak = _scannable("cumlogsumexp", operand, axis)
     if t.dtype not in ops.INEXACT.dtypes:

@@ -19,11 +19,11 @@ from .._core.array import Array, default_torch_device, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
 from .._core.extended import fills_elements, moves_elements
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors.elements import has_cheap_value
 from . import operands as ops
 from .operands import check_shapelike, operand
-
-Shape = Sequence[int]
 
 
 def _no_sharding(out_sharding: Any, function: str) -> None:
@@ -38,7 +38,11 @@ def _no_sharding(out_sharding: Any, function: str) -> None:
 
 @moves_elements(0)
 def reshape(
-    operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = None, *, out_sharding: Any = None
+    operand: ArrayLike,
+    new_sizes: Shape,
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return the elements, in row-major order after transposing by `dimensions`, in a new shape of the same size.
 
@@ -75,7 +79,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
 
 
 @moves_elements(0)
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Return `operand` repeated along new leading dimensions of these sizes."""
     _no_sharding(out_sharding, "broadcast")
     t, weak = ops.operand("broadcast", operand)
@@ -87,7 +91,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
 
 @moves_elements(0)
 def broadcast_in_dim(
-    operand: Any, shape: Shape, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+    operand: ArrayLike, shape: Shape, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
 ) -> Array:
     """Return `operand` in `shape`, its dimension i standing at `broadcast_dimensions[i]` and repeated where it is 1.
 
@@ -133,14 +137,14 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 @moves_elements(0)
-def broadcast_to_rank(x: Any, rank: int) -> Array:
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """Return `x` with dimensions of size one put in front until it has at least `rank` dimensions."""
     t, weak = operand("broadcast_to_rank", x)
     return Array(t.reshape((1,) * (rank - t.dim()) + tuple(t.shape)), weak)
 
 
 @moves_elements(0)
-def broadcast_like(arr: Any, like_arr: Any) -> Array:
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """Return `arr` broadcast by NumPy's rules to the shape of `like_arr`."""
     t, weak = operand("broadcast_like", arr)
     like = tensor_of(ops.array_of("broadcast_like", like_arr, 1))
@@ -148,7 +152,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
 
 
 @moves_elements(0)
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Return `operand` with its dimensions from start up to stop made one."""
     t, weak = ops.operand("collapse", operand)
     start, stop, _ = slice_bounds(start_dimension, stop_dimension, t.dim())
@@ -164,7 +168,7 @@ def slice_bounds(start: Any, stop: Any, size: int) -> tuple[int, int, int]:
 
 
 @moves_elements(0)
-def transpose(operand: Any, permutation: Sequence[int] | np.ndarray) -> Array:
+def transpose(operand: ArrayLike, permutation: Sequence[int] | np.ndarray) -> Array:
     """Return `operand` with its dimensions in the order of `permutation`; `TypeError` where that is none."""
     t, weak = ops.operand("transpose", operand)
     dims = tuple(map(operator.index, permutation))
@@ -177,7 +181,7 @@ def transpose(operand: Any, permutation: Sequence[int] | np.ndarray) -> Array:
 
 
 @moves_elements(0)
-def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Return `array` without some dimensions of size one; `ValueError` when their size is another."""
     t, weak = operand("squeeze", array)
     dims = canonical_axes(tuple(dimensions), t.dim(), "axis")
@@ -190,7 +194,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
 
 
 @moves_elements(0)
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Return `array` with dimensions of size one at these positions of the result."""
     t, weak = operand("expand_dims", array)
     if len(set(dimensions)) != len(tuple(dimensions)):
@@ -252,14 +256,14 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
 
 
 @moves_elements(0)
-def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """Return the slices of `x` along a dimension."""
     t, weak = operand("unstack", x)
     return tuple(Array(part, weak) for part in t.unbind(canonical_axis(axis, t.dim())))
 
 
 @moves_elements(0)
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Return consecutive pieces of these sizes along a dimension; `ValueError` when they do not add up to it."""
     t, weak = ops.operand("split", operand)
     axis = canonical_axis(axis, t.dim())
@@ -274,7 +278,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
 
 
 @moves_elements(0)
-def tile(operand: Any, reps: Sequence[int]) -> Array:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Return `operand` repeated along each dimension; `reps` has one number for each."""
     t, weak = ops.operand("tile", operand)
     counts = check_shapelike("tile", "reps", tuple(reps))
@@ -286,7 +290,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Array:
 
 
 @moves_elements(0)
-def rev(operand: Any, dimensions: Sequence[int]) -> Array:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Return `operand` with its elements in reverse order along some dimensions, counted from the front."""
     t, weak = ops.operand("rev", operand)
     dims = check_shapelike("rev", "dimensions", tuple(dimensions))
@@ -300,7 +304,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
 
 
 @moves_elements(0, slices=True)
-def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Array:
+def slice(operand: ArrayLike, start_indices: Any, limit_indices: Any, strides: Any = None) -> Array:
     """Return the elements from start up to limit, `strides` apart, along every dimension.
 
     Bounds are counted from the front and must lie within the operand (`TypeError`).
@@ -333,7 +337,7 @@ def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = N
 
 @moves_elements(0, slices=True)
 def slice_in_dim(
-    operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+    operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Array:
     """Return a slice along one dimension; negative bounds count from the end, None means all."""
     shape = ops.array_of("slice_in_dim", operand).shape
@@ -349,7 +353,7 @@ def slice_in_dim(
 
 
 @moves_elements(0, slices=True)
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """Return one position along a dimension; `IndexError` when it is out of bounds."""
     array = ops.array_of("index_in_dim", operand)
     axis, index = canonical_axis(axis, array.ndim), operator.index(index)
@@ -364,7 +368,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 
 @moves_elements(0, 1)
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """Return `operand` with `padding_value` around and between its elements.
 
     `padding_config` has a triple (low, high, interior) for each dimension; negative low and high cut elements off.
@@ -433,14 +437,14 @@ def _zero_padded(t: Tensor, config: Sequence[tuple[int, ...]]) -> Tensor:
 
 
 @fills_elements("fill_value")
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Array:
+def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None) -> Array:
     """Return an array of this shape with one value everywhere; its dtype is that of the value unless given."""
     _no_sharding(sharding, "full")
     sizes = check_shapelike("broadcast_in_dim", "shape", _sizes(shape))
     if isinstance(fill_value, list | tuple):
         fill_value = np.asarray(fill_value)
-    if getattr(fill_value, "ndim", 0):
-        raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {fill_value.shape}.")
+    if np.shape(fill_value):
+        raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {np.shape(fill_value)}.")
     weak = False
     if dtype is None:
         found, weak = dtypes.lattice_type(fill_value)
@@ -466,7 +470,9 @@ def _in_range(value: Any, dtype: torch.dtype) -> Any:
     return value - (1 << info.bits) if value > info.max else value
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Array:
+def full_like(
+    x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Shape | None = None, sharding: Any = None
+) -> Array:
     """Return an array of one value with the dtype and shape of `x`, where they are not given; weak where x is."""
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         own_shape, own_dtype, weak = x.shape, x.dtype, bool(getattr(x, "weak_type", False))
@@ -479,14 +485,14 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
     return Array(out._tensor, True) if weak and dtype is None else out
 
 
-def iota(dtype: Any, size: int) -> Array:
+def iota(dtype: DTypeLike | None, size: int) -> Array:
     """Return 0, 1, 2, ... up to `size`. `TypeError` for a boolean dtype or a negative size."""
     if dtype is None:
         raise ValueError("iota: dtype must be specified.")
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Array:
+def broadcasted_iota(dtype: DTypeLike | None, shape: Shape, dimension: int, *, out_sharding: Any = None) -> Array:
     """Return an array of this shape whose elements are their own position along a dimension."""
     _no_sharding(out_sharding, "broadcasted_iota")
     target = dtypes.to_torch(dtypes.requested_dtype(dtype, "iota"))

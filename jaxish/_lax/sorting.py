@@ -9,6 +9,7 @@ from torch import Tensor
 from .._core import unsigned
 from .._core.array import Array, tensor_of
 from .._core.dimensions import canonical_axis
+from .._core.typing import ArrayLike
 from . import operands as ops
 
 
@@ -59,13 +60,15 @@ def gathered(t: Tensor, dim: int, order: Tensor) -> Tensor:
     return unsigned.via_bits(lambda x: torch.gather(x, dim, order), t)
 
 
-def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
     """Return `keys` sorted along a dimension, and `values` in the same order."""
-    keys, values = sort((keys, values), dimension, is_stable, 1)
-    return keys, values
+    sorted_keys, sorted_values = sort((keys, values), dimension, is_stable, 1)
+    return sorted_keys, sorted_values
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
     """Return the `k` greatest elements along an axis, greatest first, and their positions (int32).
 
     The order is total: -NaN, -inf, ..., -0.0, 0.0, ..., inf, NaN. Of equal elements the first come first. `ValueError` when k is negative or greater than the axis.

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .._core.array import Array
+from .._core.typing import ArrayLike
 from .._tensors import incomplete
 from .._tensors.elementwise import Elementwise, NoSlope
 from .._tensors.inverse_error_function import erf_inv_tensor
@@ -28,19 +29,19 @@ def _widened(function: Any) -> Any:
 # Error functions
 
 
-def erf(x: Any) -> Array:
+def erf(x: ArrayLike) -> Array:
     """Return the error function."""
     t, weak = operand("erf", x, ops.FLOATING)
     return Array(torch.erf(t), weak)
 
 
-def erfc(x: Any) -> Array:
+def erfc(x: ArrayLike) -> Array:
     """Return 1 - erf(x), accurate for large x."""
     t, weak = operand("erfc", x, ops.FLOATING)
     return Array(_widened(torch.erfc)(t), weak)
 
 
-def erf_inv(x: Any) -> Array:
+def erf_inv(x: ArrayLike) -> Array:
     """Return the inverse of the error function: infinite at -1 and 1, NaN beyond."""
     t, weak = operand("erf_inv", x, ops.FLOATING)
     return Array(inverse_erf(t), weak)
@@ -55,13 +56,13 @@ inverse_erf = Elementwise(
 # Gamma functions
 
 
-def lgamma(x: Any) -> Array:
+def lgamma(x: ArrayLike) -> Array:
     """Return the logarithm of the absolute value of the gamma function."""
     t, weak = operand("lgamma", x, ops.FLOATING)
     return Array(torch.lgamma(t), weak)
 
 
-def digamma(x: Any) -> Array:
+def digamma(x: ArrayLike) -> Array:
     """Return the derivative of lgamma; NaN at zero and the negative integers."""
     t, weak = operand("digamma", x, ops.FLOATING)
     return Array(psi(t), weak)
@@ -89,7 +90,7 @@ _POLYGAMMA = Elementwise(
 )
 
 
-def polygamma(m: Any, x: Any) -> Array:
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """Return the m-th derivative of digamma, m a floating array of whole numbers. The derivative in m is NaN."""
     (a, b), weak = operands("polygamma", ops.FLOATING, m, x)
     return Array(_POLYGAMMA(a, b), weak)
@@ -126,19 +127,19 @@ _IGAMMAC = Elementwise(
 )
 
 
-def igamma(a: Any, x: Any) -> Array:
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized lower incomplete gamma function; NaN for a < 0, x < 0 or a = x = 0."""
     (p, t), weak = operands("igamma", ops.FLOATING, a, x)
     return Array(_IGAMMA(p, t), weak)
 
 
-def igammac(a: Any, x: Any) -> Array:
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized upper incomplete gamma function; NaN for a < 0, x < 0 or a = x = 0."""
     (p, t), weak = operands("igammac", ops.FLOATING, a, x)
     return Array(_IGAMMAC(p, t), weak)
 
 
-def igamma_grad_a(a: Any, x: Any) -> Array:
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     """Return the derivative of `igamma` with respect to a. Not differentiable."""
     (p, t), weak = operands("igamma_grad_a", ops.FLOATING, a, x)
     return Array(_IGAMMA_GRAD_A(p, t), weak)
@@ -167,7 +168,7 @@ _BETAINC = Elementwise(
 )
 
 
-def betainc(a: Any, b: Any, x: Any) -> Array:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized incomplete beta function. Its derivatives in a and b are NaN in reverse mode, and refused
     in forward mode (`ValueError`).
     """
@@ -178,19 +179,19 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
 _ZETA = Elementwise("zeta", _widened(torch.special.zeta), None)
 
 
-def zeta(x: Any, q: Any) -> Array:
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """Return the Hurwitz zeta function. Not differentiable."""
     (s, t), weak = operands("zeta", ops.FLOATING, x, q)
     return Array(_ZETA(s, t), weak)
 
 
-def bessel_i0e(x: Any) -> Array:
+def bessel_i0e(x: ArrayLike) -> Array:
     """Return exp(-|x|) times the modified Bessel function of order 0."""
     t, weak = operand("bessel_i0e", x, ops.FLOATING)
     return Array(_I0E(t), weak)
 
 
-def bessel_i1e(x: Any) -> Array:
+def bessel_i1e(x: ArrayLike) -> Array:
     """Return exp(-|x|) times the modified Bessel function of order 1."""
     t, weak = operand("bessel_i1e", x, ops.FLOATING)
     return Array(_I1E(t), weak)

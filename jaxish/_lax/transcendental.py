@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .._core.array import Array
+from .._core.typing import ArrayLike
 from .._tensors import arithmetic as tensor_functions
 from . import operands as ops
 from .operands import operand, operands
@@ -46,7 +47,7 @@ def _check(accuracy: Any) -> None:
         raise NotImplementedError(f"Accuracy {accuracy} not supported. Use an AccuracyMode, a Tolerance, or None.")
 
 
-def exp(x: Any, *, accuracy: Accuracy = None) -> Array:
+def exp(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the exponential of x."""
     if accuracy is not None:
         _check(accuracy)
@@ -54,7 +55,7 @@ def exp(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.exp(t), weak)
 
 
-def exp2(x: Any, *, accuracy: Accuracy = None) -> Array:
+def exp2(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return two to the power x."""
     if accuracy is not None:
         _check(accuracy)
@@ -62,7 +63,7 @@ def exp2(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.exp2(t), weak)
 
 
-def log(x: Any, *, accuracy: Accuracy = None) -> Array:
+def log(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the natural logarithm of x."""
     if accuracy is not None:
         _check(accuracy)
@@ -70,7 +71,7 @@ def log(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.log(t), weak)
 
 
-def expm1(x: Any, *, accuracy: Accuracy = None) -> Array:
+def expm1(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return exp(x) - 1, accurate near zero."""
     if accuracy is not None:
         _check(accuracy)
@@ -78,7 +79,7 @@ def expm1(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.expm1(t), weak)
 
 
-def log1p(x: Any, *, accuracy: Accuracy = None) -> Array:
+def log1p(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return log(1 + x), accurate near zero."""
     if accuracy is not None:
         _check(accuracy)
@@ -86,7 +87,7 @@ def log1p(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.log1p(t), weak)
 
 
-def tanh(x: Any, *, accuracy: Accuracy = None) -> Array:
+def tanh(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the hyperbolic tangent of x."""
     if accuracy is not None:
         _check(accuracy)
@@ -94,7 +95,7 @@ def tanh(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.tanh(t), weak)
 
 
-def logistic(x: Any, *, accuracy: Accuracy = None) -> Array:
+def logistic(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the logistic function 1 / (1 + exp(-x))."""
     if accuracy is not None:
         _check(accuracy)
@@ -102,7 +103,7 @@ def logistic(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.sigmoid(t), weak)
 
 
-def sin(x: Any, *, accuracy: Accuracy = None) -> Array:
+def sin(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the sine of x."""
     if accuracy is not None:
         _check(accuracy)
@@ -110,7 +111,7 @@ def sin(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.sin(t), weak)
 
 
-def cos(x: Any, *, accuracy: Accuracy = None) -> Array:
+def cos(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the cosine of x."""
     if accuracy is not None:
         _check(accuracy)
@@ -118,7 +119,7 @@ def cos(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.cos(t), weak)
 
 
-def tan(x: Any, *, accuracy: Accuracy = None) -> Array:
+def tan(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the tangent of x."""
     if accuracy is not None:
         _check(accuracy)
@@ -126,7 +127,7 @@ def tan(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.tan(t), weak)
 
 
-def sqrt(x: Any, *, accuracy: Accuracy = None) -> Array:
+def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the square root of x."""
     if accuracy is not None:
         _check(accuracy)
@@ -134,7 +135,7 @@ def sqrt(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.sqrt(t), weak)
 
 
-def rsqrt(x: Any, *, accuracy: Accuracy = None) -> Array:
+def rsqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return 1 / sqrt(x)."""
     if accuracy is not None:
         _check(accuracy)
@@ -142,7 +143,7 @@ def rsqrt(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(torch.rsqrt(t), weak)
 
 
-def cbrt(x: Any, *, accuracy: Accuracy = None) -> Array:
+def cbrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Return the real cube root of floating x."""
     if accuracy is not None:
         _check(accuracy)
@@ -150,55 +151,55 @@ def cbrt(x: Any, *, accuracy: Accuracy = None) -> Array:
     return Array(tensor_functions.cbrt(t), weak)
 
 
-def asin(x: Any) -> Array:
+def asin(x: ArrayLike) -> Array:
     """Return the inverse sine of x."""
     t, weak = operand("asin", x, ops.INEXACT)
     return Array(torch.asin(t), weak)
 
 
-def acos(x: Any) -> Array:
+def acos(x: ArrayLike) -> Array:
     """Return the inverse cosine of x."""
     t, weak = operand("acos", x, ops.INEXACT)
     return Array(torch.acos(t), weak)
 
 
-def atan(x: Any) -> Array:
+def atan(x: ArrayLike) -> Array:
     """Return the inverse tangent of x."""
     t, weak = operand("atan", x, ops.INEXACT)
     return Array(torch.atan(t), weak)
 
 
-def sinh(x: Any) -> Array:
+def sinh(x: ArrayLike) -> Array:
     """Return the hyperbolic sine of x."""
     t, weak = operand("sinh", x, ops.INEXACT)
     return Array(torch.sinh(t), weak)
 
 
-def cosh(x: Any) -> Array:
+def cosh(x: ArrayLike) -> Array:
     """Return the hyperbolic cosine of x."""
     t, weak = operand("cosh", x, ops.INEXACT)
     return Array(torch.cosh(t), weak)
 
 
-def asinh(x: Any) -> Array:
+def asinh(x: ArrayLike) -> Array:
     """Return the inverse hyperbolic sine of x."""
     t, weak = operand("asinh", x, ops.INEXACT)
     return Array(torch.asinh(t), weak)
 
 
-def acosh(x: Any) -> Array:
+def acosh(x: ArrayLike) -> Array:
     """Return the inverse hyperbolic cosine of x."""
     t, weak = operand("acosh", x, ops.INEXACT)
     return Array(tensor_functions.acosh(t), weak)
 
 
-def atanh(x: Any) -> Array:
+def atanh(x: ArrayLike) -> Array:
     """Return the inverse hyperbolic tangent of x."""
     t, weak = operand("atanh", x, ops.INEXACT)
     return Array(torch.atanh(t), weak)
 
 
-def atan2(x: Any, y: Any) -> Array:
+def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the angle of the point whose ordinate is x and whose abscissa is y."""
     (a, b), weak = operands("atan2", ops.INEXACT, x, y)
     return Array(tensor_functions.atan2(a, b), weak)

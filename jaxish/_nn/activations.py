@@ -10,6 +10,7 @@ from torch import Tensor
 from .._core import selection
 from .._core.array import Array
 from .._core.promotion import promote_inexact, tensor
+from .._core.typing import ArrayLike
 from .._numpy.elementary import tanh as tanh
 
 
@@ -23,12 +24,12 @@ def _clip(x: Tensor, low: float, high: float) -> Tensor:
     return torch.minimum(torch.maximum(x, torch.full_like(x, low)), torch.full_like(x, high))
 
 
-def identity(x: Any) -> Array:
+def identity(x: ArrayLike) -> Array:
     """Return `x` as an array."""
     return Array(tensor("identity", x), getattr(x, "weak_type", isinstance(x, int | float | complex)))
 
 
-def relu(x: Any) -> Array:
+def relu(x: ArrayLike) -> Array:
     """Return max(x, 0); the derivative at 0 is 0."""
     found = tensor("relu", x)
     weak = getattr(x, "weak_type", isinstance(x, int | float))
@@ -37,19 +38,19 @@ def relu(x: Any) -> Array:
     return Array(torch.relu(found), weak)
 
 
-def relu6(x: Any) -> Array:
+def relu6(x: ArrayLike) -> Array:
     """Return min(max(x, 0), 6)."""
     found, weak = _floating("relu6", x)
     return Array(_clip(found, 0.0, 6.0), weak)
 
 
-def sigmoid(x: Any) -> Array:
+def sigmoid(x: ArrayLike) -> Array:
     """Return 1 / (1 + exp(-x))."""
     found, weak = _floating("sigmoid", x)
     return Array(torch.sigmoid(found), weak)
 
 
-def softplus(x: Any) -> Array:
+def softplus(x: ArrayLike) -> Array:
     """Return log(1 + exp(x))."""
     found, weak = _floating("softplus", x)
     return Array(_softplus(found), weak)
@@ -59,25 +60,25 @@ def _softplus(x: Tensor) -> Tensor:
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
-def sparse_plus(x: Any) -> Array:
+def sparse_plus(x: ArrayLike) -> Array:
     """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between (Nguyen et al., "Sparsing and Smoothing", 2023)."""
     found, weak = _floating("sparse_plus", x)
     return Array(selection.where(found <= -1, 0, selection.where(found >= 1, found, (found + 1) ** 2 / 4)), weak)
 
 
-def sparse_sigmoid(x: Any) -> Array:
+def sparse_sigmoid(x: ArrayLike) -> Array:
     """Return (x + 1) / 2 clipped to [0, 1]."""
     found, weak = _floating("sparse_sigmoid", x)
     return Array(0.5 * (_clip(found, -1.0, 1.0) + 1), weak)
 
 
-def soft_sign(x: Any) -> Array:
+def soft_sign(x: ArrayLike) -> Array:
     """Return x / (1 + |x|)."""
     found, weak = _floating("soft_sign", x)
     return Array(found / (found.abs() + 1), weak)
 
 
-def silu(x: Any) -> Array:
+def silu(x: ArrayLike) -> Array:
     """Return x sigmoid(x), also known as swish."""
     found, weak = _floating("silu", x)
     return Array(found * torch.sigmoid(found), weak)
@@ -86,19 +87,19 @@ def silu(x: Any) -> Array:
 swish = silu
 
 
-def mish(x: Any) -> Array:
+def mish(x: ArrayLike) -> Array:
     """Return x tanh(softplus(x)) (Misra, "Mish", 2019)."""
     found, weak = _floating("mish", x)
     return Array(found * torch.tanh(_softplus(found)), weak)
 
 
-def log_sigmoid(x: Any) -> Array:
+def log_sigmoid(x: ArrayLike) -> Array:
     """Return log(sigmoid(x))."""
     found, weak = _floating("log_sigmoid", x)
     return Array(-_softplus(-found), weak)
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Array:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return x where x > 0, alpha (exp(x) - 1) elsewhere."""
     (found, scale), weak = promote_inexact("elu", x, alpha)
     return Array(_elu(found, scale), weak)
@@ -113,20 +114,20 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-def selu(x: Any) -> Array:
+def selu(x: ArrayLike) -> Array:
     """Return the self-normalising elu (Klambauer et al., "Self-Normalizing Neural Networks", 2017)."""
     found, weak = _floating("selu", x)
     return Array(_SELU_SCALE * _elu(found, _SELU_ALPHA), weak)
 
 
-def celu(x: Any, alpha: Any = 1.0) -> Array:
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (Barron, "Continuously Differentiable ELU", 2017)."""
     (found, scale), weak = promote_inexact("celu", x, alpha)
     zero = torch.zeros_like(found)
     return Array(torch.maximum(found, zero) + scale * torch.expm1(torch.minimum(found, zero) / scale), weak)
 
 
-def gelu(x: Any, approximate: bool = True) -> Array:
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """Return x Phi(x), Phi the normal distribution function; `approximate` by a tanh (Hendrycks & Gimpel, 2016)."""
     found, weak = _floating("gelu", x)
     if found.is_complex():
@@ -134,7 +135,7 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     return Array(F.gelu(found, approximate="tanh" if approximate else "none"), weak)
 
 
-def glu(x: Any, axis: int = -1) -> Array:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Return a sigmoid(b) for the halves a, b of `x` along `axis`. Raises `ValueError` for an odd size."""
     found, weak = _floating("glu", x)
     if found.shape[axis] % 2:
@@ -143,25 +144,25 @@ def glu(x: Any, axis: int = -1) -> Array:
     return Array(first * torch.sigmoid(second), weak)
 
 
-def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """Return x where x >= 0, negative_slope x elsewhere."""
     (found, slope), weak = promote_inexact("leaky_relu", x, negative_slope)
     return Array(selection.where(found >= 0, found, slope * found), weak)
 
 
-def hard_tanh(x: Any) -> Array:
+def hard_tanh(x: ArrayLike) -> Array:
     """Return x clipped to [-1, 1]."""
     found, weak = _floating("hard_tanh", x)
     return Array(selection.where(found > 1, 1, selection.where(found < -1, -1, found)), weak)
 
 
-def hard_sigmoid(x: Any) -> Array:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """Return relu6(x + 3) / 6."""
     found, weak = _floating("hard_sigmoid", x)
     return Array(_clip(found + 3.0, 0.0, 6.0) / 6.0, weak)
 
 
-def hard_silu(x: Any) -> Array:
+def hard_silu(x: ArrayLike) -> Array:
     """Return x hard_sigmoid(x)."""
     found, weak = _floating("hard_silu", x)
     return Array(found * (_clip(found + 3.0, 0.0, 6.0) / 6.0), weak)
@@ -170,13 +171,13 @@ def hard_silu(x: Any) -> Array:
 hard_swish = hard_silu
 
 
-def squareplus(x: Any, b: Any = 4) -> Array:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """Return (x + sqrt(x^2 + b)) / 2 (Barron, "Squareplus", 2021)."""
     (found, shift), weak = promote_inexact("squareplus", x, b)
     return Array((found + torch.sqrt(found * found + shift)) / 2, weak)
 
 
-def log1mexp(x: Any) -> Array:
+def log1mexp(x: ArrayLike) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
     found, weak = _floating("log1mexp", x)
     return Array(

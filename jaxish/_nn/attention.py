@@ -12,12 +12,13 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike
 from .._lax.contraction import dot_general
 
 
 def dot_product_attention(
-    query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *, scale: float | None = None,
-    is_causal: bool = False, query_seq_lengths: Any = None, key_value_seq_lengths: Any = None,
+    query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None, mask: ArrayLike | None = None, *, scale: float | None = None,
+    is_causal: bool = False, query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
     local_window_size: int | tuple[int, int] | None = None, implementation: Literal["xla", "cudnn"] | None = None,
     return_residual: bool = False,
 ) -> Any:  # fmt: skip
@@ -112,7 +113,11 @@ def _counted(
 
 
 def scaled_matmul(
-    lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any, preferred_element_type: Any = np.float32
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    lhs_scales: ArrayLike,
+    rhs_scales: ArrayLike,
+    preferred_element_type: DTypeLike = np.float32,
 ) -> Array:
     """Return lhs (B, M, K) times rhs (B, N, K) transposed, blocks along K multiplied by the scales (B, M or N, K / block).
 
@@ -142,7 +147,7 @@ def _unscaled(t: Tensor, scales: Tensor) -> Tensor:
     return t.float() * scales.float().repeat_interleave(t.shape[-1] // scales.shape[-1], -1)
 
 
-def get_scaled_dot_general_config(mode: Literal["nvfp4", "mxfp8"], global_scale: Any = None) -> Any:
+def get_scaled_dot_general_config(mode: Literal["nvfp4", "mxfp8"], global_scale: ArrayLike | None = None) -> Any:
     """Raise `NotImplementedError`, or `ValueError` for an unknown mode: quantised products need cuDNN in JAX."""
     if mode not in ("nvfp4", "mxfp8"):
         raise ValueError(f"Unsupported mode: {mode}")

@@ -9,6 +9,7 @@ from torch import Tensor
 from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert, promote_inexact
+from .._core.typing import ArrayLike
 
 Axis = int | Sequence[int] | None
 
@@ -38,7 +39,7 @@ def _sum(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
     return x.sum(dims, keepdim=keepdim) if dims else x
 
 
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
     (found,), weak = promote_inexact("softmax", x)
     dims, mask = _dims(axis, found.dim()), _mask(where)
@@ -54,7 +55,7 @@ def _raised(t: Tensor, mask: Tensor | None) -> Tensor:
     return torch.exp(t if mask is None else selection.where(mask, t, -torch.inf))
 
 
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return the logarithm of `softmax`; minus infinity outside `where`."""
     (found,), weak = promote_inexact("log_softmax", x)
     dims, mask = _dims(axis, found.dim()), _mask(where)
@@ -66,7 +67,12 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
 
 
 def logsumexp(
-    a: Any, axis: Axis = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
 ) -> Any:
     """Return log(sum(b exp(a))) along `axis`, without overflow; with `return_sign`, the sum's sign comes second.
 
@@ -97,7 +103,7 @@ def logsumexp(
     return (Array(result, weak), Array(sign, weak)) if return_sign else Array(result, weak)
 
 
-def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Array:
+def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
     """Return log(mean(exp(x))) along `axis`."""
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
     shape = as_array(x).shape
@@ -110,7 +116,7 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
 
 
 def standardize(
-    x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None,
+    x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None,
     *, algorithm: str = "fast",
 ) -> Array:  # fmt: skip
     """Return (x - mean) / sqrt(variance + epsilon), with the mean and variance along `axis` where none are given.
@@ -128,7 +134,8 @@ def standardize(
         spread = (_mean(found * found, dims, mask) - centre * centre).clamp(min=0)
     else:
         spread = _mean((found - centre) ** 2, dims, mask)
-    return Array((found - centre) * torch.rsqrt(spread + epsilon), weak)
+    (spread, offset), _ = promote_inexact("standardize", Array(spread), epsilon)
+    return Array((found - centre) * torch.rsqrt(spread + offset), weak)
 
 
 def _mean(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:

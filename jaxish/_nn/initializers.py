@@ -9,6 +9,8 @@ import numpy as np
 from .._core import dtypes
 from .._core.array import Array
 from .._core.dimensions import canonical_shape
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._numpy import creation, elementary, manipulation
 from .._random import keys, multivariate, uniforms
 from .._random.sharded import takes_out_sharding
@@ -39,12 +41,22 @@ def _initializer(make: Callable[[Any, Any, Any], Any], dtype: Any = None) -> Ini
     return init
 
 
-def zeros(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+def zeros(
+    key: ArrayLike,
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return zeros; the key is there for the signature."""
     return _ZEROS(key, shape, dtype, out_sharding)
 
 
-def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+def ones(
+    key: ArrayLike,
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return ones; the key is there for the signature."""
     return _ONES(key, shape, dtype, out_sharding)
 
@@ -53,7 +65,7 @@ _ZEROS: Any = _initializer(lambda key, shape, dtype: creation.zeros(shape, dtype
 _ONES: Any = _initializer(lambda key, shape, dtype: creation.ones(shape, dtype))
 
 
-def constant(value: Any, dtype: Any = None) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """Return an initializer that fills with `value`."""
     return _initializer(lambda key, shape, dtype: creation.full(shape, value, dtype), dtype)
 
@@ -62,17 +74,19 @@ def _scaled(draw: Callable[[Any, Any, Any], Any], scale: Any, dtype: Any) -> Ini
     return _initializer(lambda key, shape, dtype: draw(key, shape, dtype) * creation.array(scale, dtype), dtype)
 
 
-def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
+def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """Return an initializer that draws uniformly from [0, scale)."""
     return _scaled(uniforms.uniform, scale, dtype)
 
 
-def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
+def normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """Return an initializer that draws normals of this standard deviation."""
     return _scaled(uniforms.normal, stddev, dtype)
 
 
-def truncated_normal(stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
+def truncated_normal(
+    stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None, lower: ArrayLike = -2.0, upper: ArrayLike = 2.0
+) -> Initializer:
     """Return an initializer that draws standard normals between `lower` and `upper`, times `stddev`."""
     return _scaled(lambda k, s, d: uniforms.truncated_normal(k, lower, upper, s, d), stddev, dtype)
 
@@ -102,13 +116,13 @@ _CUT_REAL, _CUT_COMPLEX = 0.87962566103423978, 0.95311164380491208
 
 
 def variance_scaling(
-    scale: Any,
+    scale: ArrayLike,
     mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"],
     distribution: Literal["truncated_normal", "normal", "uniform"],
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Initializer:
     """Return an initializer whose variance is `scale` divided by the number of inputs, of outputs, or a mean of them.
 
@@ -161,32 +175,44 @@ def _complex_truncated_normal(key: Any, upper: float, shape: tuple[int, ...], dt
     return elementary.sqrt(-elementary.log(1 - t)) * elementary.exp(1j * theta)  # pyright: ignore
 
 
-def glorot_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+def glorot_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
     """Return Glorot's uniform initializer: variance 1 / mean of inputs and outputs."""
     return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def glorot_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+def glorot_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
     """Return Glorot's normal initializer: variance 1 / mean of inputs and outputs, cut at two deviations."""
     return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+def lecun_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
     """Return LeCun's uniform initializer: variance 1 / inputs."""
     return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+def lecun_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
     """Return LeCun's normal initializer: variance 1 / inputs, cut at two deviations."""
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+def he_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
     """Return He's uniform initializer: variance 2 / inputs."""
     return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+def he_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
     """Return He's normal initializer: variance 2 / inputs, cut at two deviations."""
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
@@ -195,7 +221,7 @@ xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
     """Return an initializer of uniformly distributed orthogonal matrices, times `scale`.
 
     Dimensions other than `column_axis` are rows. The initializer raises `ValueError` for fewer than two dimensions.
@@ -214,7 +240,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     return _initializer(make, dtype)
 
 
-def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
     """Return an initializer of convolution kernels that are an orthogonal matrix at the centre and zero elsewhere.
 
     The initializer raises `ValueError` unless the shape has 3 to 5 dimensions and no more inputs than outputs.

@@ -9,10 +9,9 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
+from .._core.typing import DTypeLike
 from .._lax.elementwise import warn_complex_to_real
 
-ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
-DTypeLike = Any
 Axis = None | int | tuple[int, ...]
 
 
@@ -44,7 +43,7 @@ def torch_device(device: Any) -> torch.device:
     raise NotImplementedError(f"device={device!r}: give a jax Device, or place the array with jax.device_put.")
 
 
-def dtype_or(dtype: DTypeLike, function: str, default: Any) -> torch.dtype:
+def dtype_or(dtype: DTypeLike | None, function: str, default: Any) -> torch.dtype:
     """Return the torch dtype of a `dtype=` argument, or of `default` (a NumPy dtype) when it is None."""
     if dtype is None:
         return dtypes.to_torch(dtypes.canonicalize_dtype(default))

@@ -13,7 +13,7 @@ from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
-from .arguments import ArrayLike, DTypeLike
+from .._core.typing import ArrayLike, DTypeLike
 from .contractions import operands
 from .cumulative import cumsum
 from .joining import concatenate
@@ -213,7 +213,7 @@ def interp(
 
 
 @in_own_dtypes
-def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike) -> Array:
+def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike | None) -> Array:
     """Slide the reversed `v` over `a` (convolve), or the conjugated `v` (correlate)."""
     check_arraylike(function, a, v)
     if preferred is None:
@@ -247,7 +247,12 @@ def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike) 
 
 
 def convolve(
-    a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None, preferred_element_type: DTypeLike = None
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Return the convolution of two vectors: all overlaps ("full"), as many as `a` ("same"), or whole ones ("valid").
 
@@ -257,7 +262,12 @@ def convolve(
 
 
 def correlate(
-    a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None, preferred_element_type: DTypeLike = None
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Return the cross-correlation of two vectors, the second one conjugated; `mode` as in `convolve`.
 

@@ -14,12 +14,14 @@ from .._core.dimensions import broadcast_shape, canonical_axis
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, tensors
 from .._core.torch_modes import in_own_dtypes
-from .arguments import ArrayLike, DTypeLike, no_out, no_sharding
+from .._core.typing import ArrayLike, DTypeLike
+from .._devices.shardings import NamedSharding, PartitionSpec
+from .arguments import no_out, no_sharding
 
 PrecisionLike = Any
 
 
-def operands(function: str, preferred: DTypeLike, *args: Any) -> tuple[list[Tensor], torch.dtype, bool]:
+def operands(function: str, preferred: DTypeLike | None, *args: Any) -> tuple[list[Tensor], torch.dtype, bool]:
     """Return tensors of the dtype in which a product is computed, its result's dtype and weak type."""
     found, weak = promote(function, *args)
     dtype = found[0].dtype
@@ -50,8 +52,8 @@ def _shapes_text(a: Tensor, b: Tensor) -> str:
 
 
 def matmul(
-    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None,
-    out_sharding: Any = None,
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the matrix product of `a` and `b`; leading dimensions are broadcast, vectors are rows or columns.
 
@@ -74,7 +76,7 @@ def _batched_product(x: Tensor, y: Tensor) -> Tensor:
 
 
 def dot(
-    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None,
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:  # fmt: skip
     """Return the product over the last axis of `a` and the last but one (or only) axis of `b`; scalars multiply."""
@@ -104,7 +106,7 @@ def contract(x: Tensor, y: Tensor, x_axes: Sequence[int], y_axes: Sequence[int])
 
 def tensordot(
     a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2, *,
-    precision: PrecisionLike = None, preferred_element_type: DTypeLike = None, out_sharding: Any = None,
+    precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of products over `axes`: a number of last axes of `a` and first ones of `b`, or a pair of lists."""
     no_sharding("tensordot", out_sharding)
@@ -135,7 +137,7 @@ def tensordot(
 
 
 def vdot(
-    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """Return the sum of the products of the elements of the flattened `a`, conjugated, and `b`."""
     x, y = tensors("vdot", a, b)
@@ -149,7 +151,7 @@ def vdot(
 
 def vecdot(
     x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the products of the vectors along `axis`, those of `x1` conjugated; other dimensions are broadcast."""
     (x, y), result, weak = operands("vecdot", preferred_element_type, x1, x2)
@@ -178,7 +180,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def inner(
-    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """Return the sum of products over the last axes of `a` and `b`; scalars multiply."""
     (x, y), result, weak = operands("inner", preferred_element_type, a, b)

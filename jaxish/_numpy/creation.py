@@ -14,16 +14,18 @@ from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_t
 from .._core.dimensions import canonical_shape
 from .._core.extended import fills_elements, moves_elements, refuse
 from .._core.promotion import cast, check_fits, convert, tensor
+from .._core.typing import ArrayLike, DTypeLike
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
-from .arguments import ArrayLike, DTypeLike, converted, dtype_or, float_dtype, no_sharding, torch_device
+from .arguments import converted, dtype_or, float_dtype, no_sharding, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
 
 @moves_elements(0)
 def array(
-    object: Any, dtype: DTypeLike = None, *args: Any, copy: bool = True, order: str | None = "K", ndmin: int = 0,
-    device: Any = None, out_sharding: Any = None,
+    object: Any, dtype: DTypeLike | None = None, *args: Any, copy: bool = True, order: str | None = "K", ndmin: int = 0,
+    device: Any = None, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return an array of a number, an array, or nested sequences of these.
 
@@ -48,8 +50,8 @@ def array(
 
 
 def asarray(
-    a: Any, dtype: DTypeLike = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
-    out_sharding: Any = None,
+    a: Any, dtype: DTypeLike | None = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return `a` (a number, an array, or nested sequences of these) as an array; see `array`."""
     if dtype is None and type(a) is Array and order is None and device is None and not copy:
@@ -195,7 +197,13 @@ def _shape_argument(function: str, shape: Any, dtype: Any) -> tuple[int, ...]:
 
 
 @fills_elements()
-def zeros(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+def zeros(
+    shape: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return an array of zeros (default dtype: floating)."""
     no_sharding("zeros", out_sharding)
     sizes = _shape_argument("zeros", shape, dtype)
@@ -203,14 +211,26 @@ def zeros(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_shardi
 
 
 @fills_elements()
-def ones(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+def ones(
+    shape: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return an array of ones (default dtype: floating)."""
     no_sharding("ones", out_sharding)
     sizes = _shape_argument("ones", shape, dtype)
     return Array(torch.ones(sizes, dtype=dtype_or(dtype, "ones", np.float64), device=torch_device(device)))
 
 
-def empty(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+def empty(
+    shape: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return an array of zeros: there is no uninitialised memory."""
     no_sharding("empty", out_sharding)
     return zeros(_shape_argument("empty", shape, dtype), dtype, device=device)
@@ -218,7 +238,12 @@ def empty(shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_shardi
 
 @fills_elements("fill_value")
 def full(
-    shape: Any, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
+    shape: Any,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return an array filled with `fill_value`, which may be an array that broadcasts to `shape`.
 
@@ -258,7 +283,7 @@ def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, devi
     return Array((filler if device is None else filler.to(device)).broadcast_to(shape), weak)
 
 
-def _template(function: str, a: Any, dtype: DTypeLike, shape: Any) -> tuple[tuple[int, ...], torch.dtype, bool]:
+def _template(function: str, a: Any, dtype: DTypeLike | None, shape: Any) -> tuple[tuple[int, ...], torch.dtype, bool]:
     refuse(function, (a,))
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         a = as_array(a) if not hasattr(a, "__jax_array__") else a.__jax_array__()
@@ -271,7 +296,7 @@ def _same_device(a: Any, device: Any) -> torch.device:
     return a._tensor.device if device is None and isinstance(a, Array) else torch_device(device)
 
 
-def _like(function: str, a: Any, value: int, dtype: DTypeLike, shape: Any, device: Any) -> Array:
+def _like(function: str, a: Any, value: int, dtype: DTypeLike | None, shape: Any, device: Any) -> Array:
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         check_arraylike(function, a)
     sizes, target, weak = _template(function, a, dtype, shape)
@@ -280,7 +305,12 @@ def _like(function: str, a: Any, value: int, dtype: DTypeLike, shape: Any, devic
 
 @fills_elements(like="a")
 def zeros_like(
-    a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return zeros with the shape and dtype of `a` (anything with these two), unless given."""
     no_sharding("zeros_like", out_sharding)
@@ -289,7 +319,12 @@ def zeros_like(
 
 @fills_elements(like="a")
 def ones_like(
-    a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return ones with the shape and dtype of `a` (anything with these two), unless given."""
     no_sharding("ones_like", out_sharding)
@@ -297,15 +332,15 @@ def ones_like(
 
 
 @fills_elements(like="prototype")
-def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
+def empty_like(prototype: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None) -> Array:
     """Return zeros with the shape and dtype of `prototype` (anything with these two), unless given."""
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
 @fills_elements("fill_value", "a")
 def full_like(
-    a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None,
-    out_sharding: Any = None,
+    a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return an array of `fill_value` with the shape and dtype of `a` (anything with these two), unless given."""
     no_sharding("full_like", out_sharding)
@@ -317,7 +352,7 @@ def full_like(
 # --------------------------------------------------------------------------------------------------------- matrices
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Return an N by M matrix (M: N) with ones on the k-th diagonal and zeros elsewhere."""
     rows, columns = canonical_shape((N, N if M is None else M))
     target, place = dtype_or(dtype, "eye", np.float64), torch_device(device)
@@ -326,12 +361,12 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, de
     return Array((torch.arange(columns, device=place) == row + offset).to(target))
 
 
-def identity(n: int, dtype: DTypeLike = None) -> Array:
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """Return the n by n identity matrix."""
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Return an N by M matrix (M: N) with ones on and below the k-th diagonal."""
     rows, columns = canonical_shape((N, N if M is None else M))
     place = torch_device(None)
@@ -341,7 +376,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
 
 
 @moves_elements(0)
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
+def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None) -> Array:
     """Return `x` converted to `dtype` (None: floating); complex to real by its real part."""
     t = tensor("astype", x)
     target = dtype_or(dtype, "astype", np.float64)

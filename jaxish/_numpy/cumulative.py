@@ -9,11 +9,14 @@ from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert, tensor
-from .arguments import ArrayLike, DTypeLike, converted, int_dtype, no_out
+from .._core.typing import ArrayLike, DTypeLike
+from .arguments import converted, int_dtype, no_out
 from .reductions import promoted_integer, static_axis
 
 
-def _running(function: str, operation: Any, a: Any, axis: Any, dtype: DTypeLike, promote: bool = False) -> Tensor:
+def _running(
+    function: str, operation: Any, a: Any, axis: Any, dtype: DTypeLike | None, promote: bool = False
+) -> Tensor:
     t = tensor(function, a)
     axis = static_axis(axis)
     if axis is None:
@@ -31,13 +34,13 @@ def _running(function: str, operation: Any, a: Any, axis: Any, dtype: DTypeLike,
     return convert(operation(converted(t, computed), axis), result)
 
 
-def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running sums along `axis`; None flattens first. Integers keep their dtype."""
     no_out("cumsum", out)
     return Array(_running("cumsum", unsigned.cumsum, a, axis, dtype))
 
 
-def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running products along `axis`; None flattens first. Integers keep their dtype."""
     no_out("cumprod", out)
     return Array(_running("cumprod", unsigned.cumprod, a, axis, dtype))
@@ -50,20 +53,20 @@ def _without_nans(function: str, a: Any, filler: float) -> Array:
     return Array(t)
 
 
-def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running sums along `axis`, NaN counted as zero."""
     no_out("nancumsum", out)
     return cumsum(_without_nans("nancumsum", a, 0.0), axis, dtype)
 
 
-def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running products along `axis`, NaN counted as one."""
     no_out("nancumprod", out)
     return cumprod(_without_nans("nancumprod", a, 1.0), axis, dtype)
 
 
 def _cumulative(
-    function: str, what: str, operation: Any, first: int, x: Any, axis: Any, dtype: DTypeLike, promote: bool,
+    function: str, what: str, operation: Any, first: int, x: Any, axis: Any, dtype: DTypeLike | None, promote: bool,
     include_initial: bool,
 ) -> Array:  # fmt: skip
     t = tensor(function, x)
@@ -83,14 +86,14 @@ def _cumulative(
 
 
 def cumulative_sum(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Array:
     """Return the running sums along `axis`, which only 1-d arrays may leave out; `include_initial` begins with 0."""
     return _cumulative("cumulative_sum", "sum", unsigned.cumsum, 0, x, axis, dtype, True, include_initial)
 
 
 def cumulative_prod(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Array:
     """Return the running products along `axis`, which only 1-d arrays may leave out; `include_initial` begins with 1."""
     return _cumulative("cumulative_prod", "product", unsigned.cumprod, 1, x, axis, dtype, False, include_initial)

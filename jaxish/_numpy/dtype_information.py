@@ -9,6 +9,7 @@ from .._core.array import Array
 from .._core.dtypes import finfo as finfo
 from .._core.dtypes import iinfo as iinfo
 from .._core.dtypes import promote_types as promote_types
+from .._core.typing import DTypeLike
 
 ndarray = Array
 dtype = np.dtype
@@ -43,7 +44,7 @@ def result_type(*args: Any) -> Any:
     return dtypes.result_type(*args)
 
 
-def issubdtype(arg1: Any, arg2: Any) -> bool:
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Tell whether dtype `arg1` is `arg2` or below it in NumPy's hierarchy; see `jax.dtypes.issubdtype`."""
     return dtypes.issubdtype(arg1, arg2)
 
@@ -53,7 +54,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     return bool(np.can_cast(dtypes.dtype_of(from_), dtypes.dtype_of(to), casting))  # pyright: ignore
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike | None, kind: Any) -> bool:
     """Tell whether `dtype` is of a kind of the array API ("integral", ...), equals a dtype, or any of a tuple of these."""
     wanted = dtypes.dtype_of(dtype) if not isinstance(dtype, str) else np.dtype(dtype)
     for option in kind if isinstance(kind, tuple) else (kind,):

@@ -13,7 +13,8 @@ from .._core import unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
-from .arguments import DTypeLike, no_out, no_sharding
+from .._core.typing import DTypeLike
+from .arguments import no_out, no_sharding
 from .contractions import PrecisionLike
 from .contractions import operands as product_operands
 
@@ -31,7 +32,7 @@ def _optimizer(optimize: Any) -> Any:
 
 def einsum(
     subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike = None, _dot_general: Any = None, out_sharding: Any = None,
+    preferred_element_type: DTypeLike | None = None, _dot_general: Any = None, out_sharding: Any = None,
 ) -> Array:  # fmt: skip
     """Return the sum of products that `subscripts` describes, as in "ij,jk->ik", or in NumPy's form of axis lists.
 

@@ -9,9 +9,10 @@ from torch import Tensor
 from .._core import dtypes, selection
 from .._core.array import Array, tensor_of
 from .._core.promotion import promote_inexact
+from .._core.typing import ArrayLike
 from .._tensors import arithmetic as tensor_functions
 from . import ufunc_reductions
-from .arguments import ArrayLike, pair_inexact, without_strong_arrays
+from .arguments import pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc
 
 

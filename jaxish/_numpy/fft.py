@@ -11,7 +11,8 @@ from .._core import dtypes
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.promotion import convert, promote_inexact, tensor
-from .arguments import ArrayLike, Axis, DTypeLike, dtype_or, float_dtype, torch_device
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .arguments import Axis, dtype_or, float_dtype, torch_device
 from .manipulation import reshape, roll, shape
 
 _NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
@@ -123,47 +124,47 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return _one("ihfft", torch.fft.ihfft, a, n, axis, norm, True)
 
 
-def fftn(a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def fftn(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
     """Return the Fourier transform along several axes (None: all, or the last ones of `s`), of sizes `s`."""
     return _many("fftn", torch.fft.fftn, a, s, axes, norm, False, None)
 
 
-def ifftn(a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def ifftn(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
     """Invert `fftn`."""
     return _many("ifftn", torch.fft.ifftn, a, s, axes, norm, False, None)
 
 
-def rfftn(a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def rfftn(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
     """Return the transform of real numbers along several axes, nonnegative frequencies only along the last one."""
     return _many("rfftn", torch.fft.rfftn, a, s, axes, norm, True, None)
 
 
-def irfftn(a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def irfftn(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
     """Invert `rfftn`."""
     return _many("irfftn", torch.fft.irfftn, a, s, axes, norm, False, None)
 
 
-def fft2(a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def fft2(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """Return the Fourier transform along two axes."""
     return _many("fft2", torch.fft.fftn, a, s, axes, norm, False, 2)
 
 
-def ifft2(a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def ifft2(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """Invert `fft2`."""
     return _many("ifft2", torch.fft.ifftn, a, s, axes, norm, False, 2)
 
 
-def rfft2(a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def rfft2(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """Return the transform of real numbers along two axes."""
     return _many("rfft2", torch.fft.rfftn, a, s, axes, norm, True, 2)
 
 
-def irfft2(a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def irfft2(a: ArrayLike, s: Shape | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """Invert `rfft2`."""
     return _many("irfft2", torch.fft.irfftn, a, s, axes, norm, False, 2)
 
 
-def _frequencies(function: str, n: int, d: Any, dtype: DTypeLike, device: Any, count: range) -> Array:
+def _frequencies(function: str, n: int, d: Any, dtype: DTypeLike | None, device: Any, count: range) -> Array:
     if isinstance(n, tuple | list):
         raise ValueError(f"The n argument of jax.numpy.fft.{function} only takes an int. Got n = {list(n)}.")
     if isinstance(d, tuple | list):
@@ -174,7 +175,7 @@ def _frequencies(function: str, n: int, d: Any, dtype: DTypeLike, device: Any, c
     return Array(steps / (convert(tensor(function, d), target) * n))
 
 
-def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
+def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """Return the frequencies of `fft` of `n` points with spacing `d`: positive ones first."""
     count = static_int(n, "n argument of jax.numpy.fft.fftfreq") if not isinstance(n, tuple | list) else 1
     half = (count - 1) // 2 + 1
@@ -182,7 +183,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any 
     return Array(torch.roll(found, half, 0))
 
 
-def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
+def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """Return the frequencies of `rfft` of `n` points with spacing `d`."""
     count = static_int(n, "n argument of jax.numpy.fft.rfftfreq") if not isinstance(n, tuple | list) else 1
     return _frequencies("rfftfreq", n, d, dtype, device, range(0, count // 2 + 1))

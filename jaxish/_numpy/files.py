@@ -9,8 +9,9 @@ import torch
 from .._core.array import Array
 from .._core.dimensions import canonical_shape
 from .._core.promotion import tensor
+from .._core.typing import DTypeLike
 from .._transforms.vmap import vmap
-from .arguments import DTypeLike, torch_device
+from .arguments import torch_device
 from .creation import asarray
 from .ranges import iota
 

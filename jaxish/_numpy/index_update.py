@@ -10,7 +10,8 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, is_abstract, tensor_of
 from .._core.promotion import convert
-from .arguments import ArrayLike, converted, no_sharding
+from .._core.typing import ArrayLike
+from .arguments import converted, no_sharding
 from .creation import asarray
 from .indexing import fill_of, mode_of, put_index, set_plainly, take_index
 

@@ -13,12 +13,13 @@ from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis
 from .._core.extended import moves_elements
 from .._core.promotion import promote, tensor
-from .arguments import ArrayLike, DTypeLike, concrete_values, converted, no_out
+from .._core.typing import ArrayLike, DTypeLike
+from .arguments import concrete_values, converted, no_out
 from .creation import array, asarray
 from .manipulation import _weak, atleast_1d, atleast_2d, atleast_3d, ravel
 
 
-def _parts(function: str, arrays: Any, dtype: DTypeLike = None) -> tuple[list[Tensor], bool]:
+def _parts(function: str, arrays: Any, dtype: DTypeLike | None = None) -> tuple[list[Tensor], bool]:
     if isinstance(arrays, Array | np.ndarray):
         source = as_array(arrays)
         if not source.ndim:
@@ -38,7 +39,7 @@ def _parts(function: str, arrays: Any, dtype: DTypeLike = None) -> tuple[list[Te
 
 
 @moves_elements(0)
-def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
+def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
     """Return the arrays joined along `axis` (None: flattened), in their common dtype or `dtype`.
 
     Raises `ValueError` for no arrays or scalars, `TypeError` for shapes that do not fit.
@@ -69,7 +70,7 @@ def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
 
 
 @moves_elements(0)
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
     """Return the arrays, of one shape, joined along a new axis. Raises `ValueError` for unequal shapes."""
     no_out("stack", out)
     parts, weak = _parts("stack", arrays, dtype)
@@ -98,20 +99,20 @@ def _each(function: str, tup: Any, widen: Any) -> list[Any]:
 
 
 @moves_elements(0)
-def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
+def vstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
     """Return the arrays, vectors taken as rows, joined along the first axis."""
     return concatenate(_each("vstack", tup, atleast_2d), 0, dtype)
 
 
 @moves_elements(0)
-def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
+def hstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
     """Return the arrays joined along the second axis, vectors along the first."""
     parts = _each("hstack", tup, atleast_1d)
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype)
 
 
 @moves_elements(0)
-def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
+def dstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
     """Return the arrays, made 3-d, joined along the third axis."""
     return concatenate(_each("dstack", tup, atleast_3d), 2, dtype)
 

@@ -14,7 +14,9 @@ from .._core.array import Array, check_arraylike, is_abstract
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
-from .arguments import ArrayLike, concrete_values, no_out, no_sharding
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
+from .arguments import concrete_values, no_out, no_sharding
 from .creation import asarray
 from .reductions import static_axis
 from .reductions import sum as array_sum
@@ -187,7 +189,7 @@ def broadcast_arrays(*args: ArrayLike) -> list[Array]:
 
 
 @moves_elements(0)
-def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
+def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Return `array` broadcast to `shape`. Raises `ValueError` where that is impossible."""
     no_sharding("broadcast_to", out_sharding)
     t, sizes = tensor("broadcast_to", array), canonical_shape(shape)
@@ -202,7 +204,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
 
 
 @moves_elements(0)
-def resize(a: ArrayLike, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: int | Shape) -> Array:
     """Return an array of the new shape, filled with the elements of `a`, repeated as often as needed."""
     t, sizes = tensor("resize", a), canonical_shape(new_shape)
     total = math.prod(sizes)
@@ -369,7 +371,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 @moves_elements(0)
 def repeat(
     a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_repeat_length: int | None = None,
-    out_sharding: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return `a` with each element (along `axis`; None: of the flattened array) repeated.
 
@@ -454,7 +456,12 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 
 
 def trace(
-    a: ArrayLike, offset: int | ArrayLike = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+    a: ArrayLike,
+    offset: int | ArrayLike = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Array:
     """Return the sums of the diagonals of the planes of `axis1` and `axis2`."""
     no_out("trace", out)

@@ -11,8 +11,9 @@ from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes
 from .._core.primitive import conjugate
 from .._core.promotion import convert, tensor
+from .._core.typing import ArrayLike, DTypeLike
 from . import reductions
-from .arguments import ArrayLike, Axis, DTypeLike, no_out
+from .arguments import Axis, no_out
 from .reductions import mask_of, static_axis, sum_tensor
 
 
@@ -56,7 +57,7 @@ def nanmin(
 
 
 def nansum(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of the numbers along `axis`, NaN counted as zero; arguments as in `sum`."""
@@ -66,7 +67,7 @@ def nansum(
 
 
 def nanprod(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the product of the numbers along `axis`, NaN counted as one; arguments as in `prod`."""
@@ -76,7 +77,7 @@ def nanprod(
 
 
 def nanmean(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the mean of the numbers along `axis`, NaN where there is none; arguments as in `mean`."""
@@ -91,7 +92,7 @@ def nanmean(
 
 
 def nanvar(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     where: ArrayLike | None = None, mean: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the variance of the numbers along `axis`, NaN where there are not more than `ddof`; see `var`."""
@@ -126,7 +127,7 @@ def nanvar(
 
 
 def nanstd(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     where: ArrayLike | None = None, mean: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the square root of `nanvar` with the same arguments."""

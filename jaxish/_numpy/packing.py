@@ -7,7 +7,7 @@ from .._core import dtypes
 from .._core.array import Array
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert, tensor
-from .arguments import ArrayLike
+from .._core.typing import ArrayLike
 
 
 def _places(bitorder: str, device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ from .._core import dtypes, errors, unsigned
 from .._core.array import Array, is_abstract, tensor_of
 from .._core.extended import moves_elements
 from .._core.promotion import convert, tensor
-from .arguments import ArrayLike
+from .._core.typing import ArrayLike
 from .creation import asarray
 from .manipulation import _weak
 from .quantiles import median

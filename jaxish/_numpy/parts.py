@@ -10,8 +10,9 @@ from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote_inexact, tensor
+from .._core.typing import ArrayLike
 from .._tensors import arithmetic as tensor_functions
-from .arguments import ArrayLike, float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
+from .arguments import float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
 from .manipulation import _weak
 
 

@@ -10,7 +10,8 @@ from .._core import dtypes, errors, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import convert, promote, promote_inexact, tensor
-from .arguments import ArrayLike, concrete_values
+from .._core.typing import ArrayLike
+from .arguments import concrete_values
 from .calculus import convolve
 from .joining import trim_zeros
 from .linalg.decompositions import eigvals

@@ -9,7 +9,9 @@ from torch import Tensor
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes
 from .._core.promotion import promote_inexact, tensor
-from .arguments import ArrayLike, no_sharding
+from .._core.typing import ArrayLike
+from .._devices.shardings import NamedSharding, PartitionSpec
+from .arguments import no_sharding
 from .sorting import sort_tensor
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
@@ -166,7 +168,7 @@ def _percent(function: str, q: Any) -> Array:
 def percentile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
     overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the q-th percentiles (q in [0, 100]); arguments as in `quantile`."""
     no_sharding("percentile", out_sharding)

@@ -13,7 +13,9 @@ from .._core.array import Array, as_array, check_arraylike, is_abstract
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import ExtendedArray, moves_elements
 from .._core.promotion import convert, tensor
-from .arguments import ArrayLike, DTypeLike, dtype_or, int_dtype, no_sharding, torch_device
+from .._core.typing import ArrayLike, DTypeLike
+from .._devices.shardings import NamedSharding, PartitionSpec
+from .arguments import dtype_or, int_dtype, no_sharding, torch_device
 from .creation import asarray, ones
 from .elementary import log10
 from .joining import concatenate
@@ -23,8 +25,8 @@ from .ufuncs import power, sign
 
 
 def arange(
-    start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: DTypeLike = None, *,
-    device: Any = None, out_sharding: Any = None,
+    start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: DTypeLike | None = None, *,
+    device: Any = None, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the numbers from `start` (default 0) up to, not including, `stop` in steps of `step` (default 1).
 
@@ -86,7 +88,7 @@ def _samples(num: Any, function: str) -> int:
 
 def linspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
-    dtype: DTypeLike = None, axis: int = 0, *, device: Any = None,
+    dtype: DTypeLike | None = None, axis: int = 0, *, device: Any = None,
 ) -> Array | tuple[Array, Array]:  # fmt: skip
     """Return `num` evenly spaced numbers from `start` to `stop` (with `endpoint`, inclusive), along a new `axis`.
 
@@ -125,7 +127,7 @@ def linspace(
 
 def logspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0,
-    dtype: DTypeLike = None, axis: int = 0,
+    dtype: DTypeLike | None = None, axis: int = 0,
 ) -> Array:  # fmt: skip
     """Return `num` numbers from base**start to base**stop whose logarithms are evenly spaced, along a new `axis`."""
     count = _samples(num, "logspace")
@@ -138,7 +140,12 @@ def logspace(
 
 
 def geomspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike = None, axis: int = 0
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
 ) -> Array:
     """Return `num` numbers from `start` to `stop` in geometric progression, along a new `axis`."""
     count = _samples(num, "geomspace")
@@ -183,7 +190,9 @@ def _along(x: ArrayLike, axis: int, rank: int) -> Array:
     return Array(tensor("meshgrid", x).reshape([-1 if d == axis else 1 for d in range(rank)]), _weak(x))
 
 
-def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Array | tuple[Array, ...]:
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False
+) -> Array | tuple[Array, ...]:
     """Return the index of each element of an array of these sizes: one row per axis, or with `sparse` a tuple."""
     target = int_dtype() if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "indices"))
     sizes = canonical_shape(tuple(dimensions))

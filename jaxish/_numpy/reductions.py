@@ -14,7 +14,8 @@ from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
-from .arguments import ArrayLike, Axis, DTypeLike, converted, int_dtype, no_out
+from .._core.typing import ArrayLike, DTypeLike
+from .arguments import Axis, converted, int_dtype, no_out
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
@@ -165,7 +166,7 @@ def promoted_integer(dtype: torch.dtype) -> torch.dtype:
 
 
 def _additive(
-    function: str, reduce: _Reducer, combine: Callable[..., Tensor], identity: int, a: Any, axis: Any, dtype: DTypeLike,
+    function: str, reduce: _Reducer, combine: Callable[..., Tensor], identity: int, a: Any, axis: Any, dtype: DTypeLike | None,
     keepdims: bool, initial: Any, where: Any, promote_integers: bool,
 ) -> Array:  # fmt: skip
     t = tensor(function, a)
@@ -186,7 +187,7 @@ def _additive(
 
 
 def sum(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True,
 ) -> Array:  # fmt: skip
     """Return the sum of the elements along `axis` (None: of all).
@@ -214,7 +215,7 @@ def _float_sum(a: Array, axis: int | None, keepdims: bool) -> Tensor:
 
 
 def prod(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True,
 ) -> Array:  # fmt: skip
     """Return the product of the elements along `axis` (None: of all); dtypes and options as in `sum`."""
@@ -313,7 +314,7 @@ def _inexact(dtype: torch.dtype) -> torch.dtype:
 
 
 def mean(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False, *,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, *,
     where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the mean of the elements along `axis` (None: of all); half precision is computed in float32."""
@@ -364,7 +365,7 @@ def average(
 
 
 def var(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None,
 ) -> Array:  # fmt: skip
     """Return the variance along `axis` (None: of all): squared deviations over the count less `ddof`.
@@ -409,7 +410,7 @@ def var(
 
 
 def std(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None,
 ) -> Array:  # fmt: skip
     """Return the standard deviation along `axis`: the square root of `var` with the same arguments."""

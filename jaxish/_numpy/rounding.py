@@ -12,7 +12,8 @@ from .._core.array import Array, check_arraylike
 from .._core.dimensions import static_int
 from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
-from .arguments import ArrayLike, float_dtype, no_out
+from .._core.typing import ArrayLike
+from .arguments import float_dtype, no_out
 from .manipulation import _weak, shape
 
 

@@ -10,8 +10,9 @@ from .._core import errors, functorch, graph, unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_shape, static_int
 from .._core.promotion import convert, promote, tensor
+from .._core.typing import ArrayLike
 from .._tensors.elements import GatherScatterMode, elements_at, put_elements
-from .arguments import ArrayLike, int_dtype
+from .arguments import int_dtype
 from .indexing import _nonzero
 from .manipulation import ravel
 
@@ -67,7 +68,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Return the indices of the nonzero elements, a row per element; arguments as in `nonzero`."""
     t = tensor("argwhere", a)
     if not t.dim():

@@ -12,8 +12,9 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor
+from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
-from .arguments import ArrayLike, concrete_values, dtype_or, no_out, with_number
+from .arguments import concrete_values, dtype_or, no_out, with_number
 from .creation import asarray
 from .indexing import fill_of
 from .manipulation import _weak
@@ -335,7 +336,12 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fi
 
 
 def ravel_multi_index(
-    multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
+    multi_index: Sequence[ArrayLike],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Return flat indices of a tuple of indices into an array of shape `dims`.
 
@@ -369,7 +375,7 @@ def ravel_multi_index(
     return Array(flat)
 
 
-def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
     """Return flat indices into an array of this shape as one index per axis; those out of bounds are clipped."""
     sizes = canonical_shape(shape)
     rest = tensor("unravel_index", indices)

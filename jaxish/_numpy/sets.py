@@ -14,7 +14,8 @@ from .._core import errors, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, promote, tensor
-from .arguments import ArrayLike, int_dtype
+from .._core.typing import ArrayLike
+from .arguments import int_dtype
 from .creation import asarray
 from .searching import nonzero, places_in
 from .sorting import sort_tensor

@@ -12,7 +12,8 @@ from .._core import dtypes, unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
-from .arguments import ArrayLike, DTypeLike, dtype_or, int_dtype, no_out
+from .._core.typing import ArrayLike, DTypeLike
+from .arguments import dtype_or, int_dtype, no_out
 from .manipulation import _weak
 from .reductions import static_axis
 
@@ -63,7 +64,7 @@ def sort(
 
 def argsort(
     a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
-    descending: bool = False, dtype: DTypeLike = None,
+    descending: bool = False, dtype: DTypeLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the indices that sort `a` along `axis` (None: flattened)."""
     _no_kind(kind, order, "argsort")

@@ -12,8 +12,10 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
+from .._core.typing import ArrayLike, DTypeLike
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors.elements import GatherScatterMode, put_elements
-from .arguments import ArrayLike, DTypeLike, concrete_values, int_dtype, no_sharding
+from .arguments import concrete_values, int_dtype, no_sharding
 from .creation import asarray
 from .ranges import linspace
 from .reductions import max as array_max
@@ -24,7 +26,7 @@ from .ufuncs import clip
 
 def cov(
     m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
-    fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, dtype: DTypeLike = None,
+    fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, dtype: DTypeLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the covariance matrix of variables: the rows of `m` (and `y`), or the columns if not `rowvar`.
 
@@ -92,7 +94,7 @@ def _sample_weights(count: int, fweights: Any, aweights: Any) -> torch.Tensor | 
     return w
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike = None) -> Array:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Return the correlation coefficients of variables; arguments as in `cov`."""
     check_arraylike("corrcoef", x)
     if dtype is not None and not dtypes.is_inexact(dtypes.dtype_of(dtype)):
@@ -109,7 +111,7 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtyp
 
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None,
-    out_sharding: Any = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return how often each integer 0, 1, ... occurs in the vector `x`, or the sums of the `weights` there.
 
@@ -139,7 +141,9 @@ def bincount(
     return Array(put_elements(start, [place], added, "add", GatherScatterMode.FILL_OR_DROP))
 
 
-def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None) -> Array:
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
+) -> Array:
     """Return the edges of `bins` equal bins over `range` (default: from the least to the greatest element).
 
     Edges given as `bins` are returned as they are. `weights` have no influence.
@@ -166,7 +170,7 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
 
 
 def histogram(
-    a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None, density: bool | None = None
+    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None, density: bool | None = None
 ) -> tuple[Array, Array]:
     """Return the counts (or summed `weights`) of the elements in bins, and the bins' edges.
 

@@ -6,7 +6,7 @@ import torch
 
 from .._core.array import Array, as_array, tensor_of
 from .._core.dimensions import canonical_axis
-from .arguments import ArrayLike
+from .._core.typing import ArrayLike
 from .creation import asarray, full_like
 from .joining import stack
 from .manipulation import expand_dims, moveaxis

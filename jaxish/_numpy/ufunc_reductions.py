@@ -11,7 +11,8 @@ from .._core import dtypes
 from .._core.array import Array
 from .._core.dimensions import canonical_axes
 from .._core.promotion import convert, promote_inexact, tensor
-from .arguments import ArrayLike, Axis, DTypeLike
+from .._core.typing import ArrayLike, DTypeLike
+from .arguments import Axis
 from .reductions import initial_value, kept_axes, mask_of, masked, max, min, static_axis, truth_of
 
 
@@ -48,7 +49,7 @@ def _integers_only(a: Any) -> None:
 def reduce_max(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -60,7 +61,7 @@ def reduce_max(
 def reduce_min(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -69,7 +70,7 @@ def reduce_min(
     return min(_converted("min", a, dtype), axis, None, keepdims, initial, where)
 
 
-def _converted(function: str, a: Any, dtype: DTypeLike) -> Any:
+def _converted(function: str, a: Any, dtype: DTypeLike | None) -> Any:
     if dtype is None:
         return a
     return Array(convert(tensor(function, a), dtypes.to_torch(dtypes.requested_dtype(dtype, function))))
@@ -78,7 +79,7 @@ def _converted(function: str, a: Any, dtype: DTypeLike) -> Any:
 def reduce_bitwise_and(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -93,7 +94,7 @@ def reduce_bitwise_and(
 def reduce_bitwise_or(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -106,7 +107,7 @@ def reduce_bitwise_or(
 def reduce_bitwise_xor(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -119,7 +120,7 @@ def reduce_bitwise_xor(
 def reduce_logical_and(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -133,7 +134,7 @@ def reduce_logical_and(
 def reduce_logical_or(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -147,7 +148,7 @@ def reduce_logical_or(
 def reduce_logical_xor(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -161,7 +162,7 @@ def reduce_logical_xor(
 def reduce_logaddexp(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -179,7 +180,7 @@ def reduce_logaddexp(
 def reduce_logaddexp2(
     a: ArrayLike,
     axis: Axis = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,

@@ -11,10 +11,11 @@ from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_abstract
 from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact
+from .._core.typing import ArrayLike
 from .._core.unsigned import SIGNED
 from .._tensors import arithmetic as tensor_functions
 from . import cumulative, reductions, ufunc_reductions
-from .arguments import ArrayLike, int_dtype, pair, pair_inexact, without_strong_arrays
+from .arguments import int_dtype, pair, pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc, unary_ufunc
 
 

@@ -13,8 +13,8 @@ from .._core import config
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis
 from .._core.promotion import convert, tensor
+from .._core.typing import ArrayLike
 from .._transforms.vmap import vmap
-from .arguments import ArrayLike
 from .creation import asarray
 from .manipulation import expand_dims, squeeze
 

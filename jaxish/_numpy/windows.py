@@ -6,7 +6,8 @@ from torch import Tensor
 from .._core.array import Array
 from .._core.dimensions import static_int
 from .._core.promotion import convert, tensor
-from .arguments import ArrayLike, float_dtype, torch_device
+from .._core.typing import ArrayLike
+from .arguments import float_dtype, torch_device
 
 
 def _samples(M: int) -> tuple[Tensor, int]:

@@ -13,6 +13,8 @@ from .._core import dtypes
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.extended import refuse
 from .._core.promotion import convert, promote_inexact
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors import xla_arithmetic as xla
 from .arguments import (
     check_castable,
@@ -83,31 +85,61 @@ def exponential_tensor(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype
 
 
 @takes_out_sharding
-def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def exponential(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the exponential distribution with rate 1. Raises `ValueError` for non-floating dtypes."""
     return _drawn("exponential", _exponential, key, shape, dtype)
 
 
 @takes_out_sharding
-def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def laplace(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Laplace distribution of scale 1. Raises `ValueError` for non-floating dtypes."""
     return _drawn("laplace", _laplace, key, shape, dtype)
 
 
 @takes_out_sharding
-def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def logistic(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the logistic distribution of scale 1. Raises `ValueError` for non-floating dtypes."""
     return _drawn("logistic", _logistic, key, shape, dtype)
 
 
 @takes_out_sharding
-def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def cauchy(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Cauchy distribution of scale 1. Raises `ValueError` for non-floating dtypes."""
     return _drawn("cauchy", _cauchy, key, shape, dtype)
 
 
 @takes_out_sharding
-def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def maxwell(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Maxwell distribution: lengths of normal vectors in three dimensions."""
     typed, _ = check_key("maxwell", key)
     return Array(_maxwell(typed, static_shape(shape), dtypes.to_torch(float_dtype("maxwell", dtype))))
@@ -122,7 +154,9 @@ def _maxwell(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> Tenso
 # With parameters, in which they are differentiable
 
 
-def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Array:
+def double_sided_maxwell(
+    key: ArrayLike, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None
+) -> Array:
     """Return Maxwell samples with random signs, times `scale`, plus `loc`; the result has the shape of the parameters
     behind `shape`.
     """
@@ -137,7 +171,9 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     return Array(xla.fma(values, factor, offset))
 
 
-def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None) -> Array:
+def weibull_min(
+    key: ArrayLike, scale: ArrayLike, concentration: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None
+) -> Array:
     """Return samples of the Weibull distribution: -log(1 - u) to the power 1 / concentration, times scale."""
     typed, _ = check_key("weibull_min", key)
     target = dtypes.to_torch(float_dtype("weibull_min", dtype))
@@ -147,7 +183,14 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
 
 
 @takes_out_sharding
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def pareto(
+    key: ArrayLike,
+    b: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Pareto distribution with exponent `b`, which broadcasts to `shape`."""
     typed, target, sizes, (power,) = _with_parameters("pareto", key, shape, dtype, b)
     return Array(sampled(_standard(_exponential, target), _pareto, typed._impl, tensor_of(typed), sizes, power))
@@ -158,7 +201,14 @@ def _pareto(e: Tensor, power: Tensor) -> Tensor:
 
 
 @takes_out_sharding
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def rayleigh(
+    key: ArrayLike,
+    scale: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Rayleigh distribution with `scale`, which broadcasts to `shape`."""
     typed, target, sizes, (factor,) = _with_parameters("rayleigh", key, shape, dtype, scale)
     return Array(sampled(unit_sampler(target), _rayleigh, typed._impl, tensor_of(typed), sizes, factor))
@@ -169,7 +219,14 @@ def _rayleigh(u: Tensor, scale: Tensor) -> Tensor:
 
 
 @takes_out_sharding
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def wald(
+    key: ArrayLike,
+    mean: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Wald (inverse Gaussian) distribution with `mean`, which broadcasts to `shape`, and scale 1."""
     typed, target, sizes, (mu,) = _with_parameters("wald", key, shape, dtype, mean)
     normal_key, uniform_key = several(typed, 2)
@@ -187,7 +244,14 @@ def _wald(v: Tensor, z: Tensor, mu: Tensor) -> Tensor:
 
 @takes_out_sharding
 def triangular(
-    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return samples of the triangular distribution over [left, right] with its peak at `mode`; all broadcast to `shape`."""
     found = _with_parameters("triangular", key, shape, dtype, left, mode, right)
@@ -206,7 +270,14 @@ _ONE = np.float32(1)
 
 
 @takes_out_sharding
-def lognormal(key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def lognormal(
+    key: ArrayLike,
+    sigma: ArrayLike = _ONE,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return exponentials of normals of standard deviation `sigma`, which broadcasts to `shape`."""
     found = _with_parameters("lognormal", key, shape, dtype, sigma, kind=np.inexact)
     typed, target, sizes, (deviation,) = found
@@ -220,7 +291,14 @@ def _lognormal(x: Tensor, deviation: Tensor) -> Tensor:
 
 
 @takes_out_sharding
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def geometric(
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return how many trials of probability `p` it takes until one succeeds, in an integer `dtype`.
 
     Raises `ValueError` for other dtypes and for p that does not broadcast to `shape`.
@@ -239,7 +317,14 @@ def _geometric(u: Tensor, odds: Tensor) -> Tensor:
 
 
 @takes_out_sharding
-def generalized_normal(key: Any, p: float, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def generalized_normal(
+    key: ArrayLike,
+    p: float,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples whose density is proportional to exp(-|x| ** p)."""
     sizes = static_shape(shape)
     typed, _ = check_key("generalized_normal", key)
@@ -257,7 +342,15 @@ def _generalized_normal(key: KeyArray, p: Any, shape: tuple[int, ...], dtype: to
 
 
 @takes_out_sharding
-def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def ball(
+    key: ArrayLike,
+    d: int,
+    p: float = 2,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return points distributed uniformly in the unit ball of the p-norm in `d` dimensions: shape (*shape, d)."""
     sizes = static_shape(shape)
     typed, _ = check_key("ball", key)

@@ -28,6 +28,8 @@ from .._core.extended import refuse
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Undifferentiated, batch_front
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax import control_flow
 from .._tensors import xla_arithmetic as xla
 from . import lanes
@@ -283,7 +285,14 @@ def _log_factorial(k: Tensor) -> Tensor:
 
 
 @takes_out_sharding
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def poisson(
+    key: ArrayLike,
+    lam: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Poisson distribution of mean `lam`, which broadcasts to `shape`, in an integer `dtype`.
 
     NaN gives -1. Raises `NotImplementedError` for keys other than threefry's.
@@ -413,7 +422,9 @@ def _proposed_binomial(dtype: torch.dtype) -> Sampler:
     return Sampler(f"binomial_proposed_{dtype}", step, (dtype, torch.bool), (Bits(width, key=0), Bits(width, key=1)))
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
+def binomial(
+    key: ArrayLike, n: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Return how many of `n` trials of probability `p` succeed, in a floating `dtype`; n and p broadcast to `shape`.
 
     NaN where n is negative or p is no probability. Raises `ValueError` for other dtypes.
@@ -433,7 +444,15 @@ def _binomial_samples(key: KeyArray, n: Any, p: Any, shape: tuple[int, ...], dty
     return draw(tensor_of(key), count, odds)[0].reshape(shape)
 
 
-def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1) -> Array:
+def multinomial(
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    *,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    unroll: int | bool = 1,
+) -> Array:
     """Return how `n` trials fall into the categories of `p`, probabilities along the last axis.
 
     `shape` is that of the result, p's by default; n broadcasts to it without the last axis. `unroll` is that of

@@ -19,6 +19,8 @@ from .._core.array import Array, tensor_of
 from .._core.boxes import Box
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, batch_front
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.special import gamma_slope
 from .._tensors import xla_arithmetic as xla
 from . import lanes
@@ -197,7 +199,14 @@ def gamma_tensor(key: KeyArray, alpha: Tensor, shape: tuple[int, ...], log_space
 
 
 @takes_out_sharding
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def gamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the gamma distribution of rate 1 and shape parameter `a`, which broadcasts to `shape`.
 
     Differentiable in `a`. Raises `ValueError` for dtypes that are not floating and shapes that do not broadcast.
@@ -206,7 +215,14 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_shardin
 
 
 @takes_out_sharding
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def loggamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return logarithms of gamma samples, which do not underflow for small `a`; else like `gamma`."""
     return _gamma("loggamma", key, a, shape, dtype, True)
 
@@ -219,7 +235,15 @@ def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool)
 
 
 @takes_out_sharding
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def beta(
+    key: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the beta distribution with parameters `a` and `b`, which broadcast to `shape`."""
     typed, target, sizes = _made_of_gammas("beta", key, shape, dtype, a, b)
     key_a, key_b = several(typed, 2)
@@ -231,7 +255,14 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_
 
 
 @takes_out_sharding
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def chisquare(
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the chi-square distribution with `df` degrees of freedom, which broadcast to `shape`."""
     typed, target, sizes = _made_of_gammas("chisquare", key, shape, dtype, df)
     return Array(_chisquare(typed, parameter("chisquare", df, target), sizes))
@@ -242,7 +273,15 @@ def _chisquare(key: KeyArray, df: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 @takes_out_sharding
-def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def f(
+    key: ArrayLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the F distribution: a ratio of two chi-squares, each by its degrees of freedom."""
     typed, target, sizes = _made_of_gammas("f", key, shape, dtype, dfnum, dfden)
     above, below = parameter("f", dfnum, target), parameter("f", dfden, target)
@@ -252,7 +291,14 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *,
 
 
 @takes_out_sharding
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def t(
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of Student's t distribution with `df` degrees of freedom, which broadcast to `shape`."""
     typed, target, sizes = _made_of_gammas("t", key, shape, dtype, df)
     normal_key, gamma_key = several(typed, 2)
@@ -262,7 +308,14 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: 
 
 
 @takes_out_sharding
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def dirichlet(
+    key: ArrayLike,
+    alpha: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the Dirichlet distribution: vectors along the last axis of `alpha`, which sum to 1.
 
     `shape` is that of the samples without the last axis. Raises `ValueError` for a scalar alpha.

@@ -1,13 +1,14 @@
 """Gumbel noise, which makes the maximum of logits a draw from their softmax."""
 
 import functools
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._core import dtypes
 from .._core.array import Array, tensor_of
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors import xla_arithmetic as xla
 from .arguments import float_dtype, static_shape
 from .draws import Bits, Sampler, draw
@@ -18,7 +19,14 @@ from .uniforms import sampler, scaled
 
 
 @takes_out_sharding
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None, *, out_sharding: Any = None) -> Array:
+def gumbel(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    mode: str | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return samples of the standard Gumbel distribution.
 
     `mode` says how finely the upper tail is resolved: "low" (the default), "high" or "highest". Raises `ValueError`

@@ -14,6 +14,8 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axis, canonical_shape
 from .._core.extended import ExtendedArray, refuse
 from .._core.promotion import convert
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.control_flow import associative_scan
 from .._lax.sorting import top_k
 from .._numpy.creation import astype, zeros
@@ -35,7 +37,15 @@ from .uniforms import bits_per_float, random_bits, unit, unit_uniform
 
 
 @takes_out_sharding
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def randint(
+    key: ArrayLike,
+    shape: Shape,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return integers in [minval, maxval) of an integer `dtype`; the bounds broadcast to `shape`.
 
     Where maxval is not above minval, the result is minval. Raises `TypeError` for other dtypes, `ValueError` for
@@ -168,7 +178,14 @@ def _draw_64(key: KeyArray, shape: tuple[int, ...], low: Tensor, span: Tensor, m
 
 
 @takes_out_sharding
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Array:
+def bernoulli(
+    key: ArrayLike,
+    p: ArrayLike = 0.5,
+    shape: Shape | None = None,
+    mode: str = "low",
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return booleans that are True with probability `p`, which is floating and broadcasts to `shape`.
 
     `mode` "high" uses twice the bits, for small p. Raises `TypeError` for other dtypes, `ValueError` for other modes.
@@ -199,7 +216,13 @@ def _bernoulli_sampler(dtype: torch.dtype, mode: str) -> Sampler:
 
 
 @takes_out_sharding
-def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def rademacher(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return -1 and 1, each with probability one half, in any numeric `dtype` (the default integer without one)."""
     typed, _ = check_key("rademacher", key)
     found = int_dtype("rademacher", dtype)
@@ -224,7 +247,14 @@ def _sign_sampler(width: int) -> Sampler:
 
 
 @takes_out_sharding
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None) -> Array:
+def permutation(
+    key: ArrayLike,
+    x: ArrayLike,
+    axis: int = 0,
+    independent: bool = False,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return `x` with its slices along `axis` in random order; for an integer x, a permutation of range(x).
 
     With `independent`, each vector along the axis gets an order of its own. Raises `TypeError` for a scalar that is
@@ -253,7 +283,13 @@ def _count(number: Any, what: str) -> int:
 
 
 def choice(
-    key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0, mode: str | None = None
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: Shape = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+    mode: str | None = None,
 ) -> Array:
     """Return random slices of `a` along `axis`, as many as `shape` says; for an integer a, elements of range(a).
 
@@ -317,8 +353,8 @@ def _chosen(
 
 @takes_out_sharding
 def categorical(
-    key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None,
-    *, out_sharding: Any = None,
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None, replace: bool = True, mode: str | None = None,
+    *, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return indices along `axis`, drawn with probabilities proportional to exp(logits).
 

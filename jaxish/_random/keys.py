@@ -15,12 +15,13 @@ from torch import Tensor
 from .._core import config, dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert
+from .._core.typing import ArrayLike
 from .._transforms import key_reuse
 from .generators import GENERATORS, PRNGImpl
 from .key_array import KeyArray, KeyDType, PRNGSpec, is_checked, resolve, unused
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     """Return a typed key for an integer seed, with the generator `impl` (a name) or of the key dtype `dtype`.
 
     Raises `TypeError` for a seed that is no integer scalar, `OverflowError` for one that is too large, `ValueError`
@@ -30,7 +31,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     return KeyArray(_seeded(seed, generator, "key"), generator)
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
+def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
     """Return a raw key, a uint32 array, for an integer seed; a typed one where `jax_enable_custom_prng` is set."""
     generator = resolve(impl)
     tensor = _seeded(seed, generator, "PRNGKey")
@@ -124,7 +125,7 @@ def unwrapped(keys: KeyArray, typed: bool) -> Array:
     return keys if typed or config.enable_custom_prng.value else Array(tensor_of(keys))
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     """Return the typed keys whose words are the trailing dimensions of a uint32 array. Raises `TypeError`."""
     generator = resolve(_one_of("wrap_key_data", impl, dtype))
     if not all(hasattr(key_bits_array, name) for name in ("ndim", "shape", "dtype")):
@@ -145,13 +146,13 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     return KeyArray(unused(tensor_of(array)), generator)
 
 
-def key_data(keys: Any) -> Array:
+def key_data(keys: ArrayLike) -> Array:
     """Return the words of keys as a uint32 array with the dimensions of a key behind those of the keys."""
     typed, _ = check_key("key_data", keys, allow_batched=True, consume=False)
     return Array(tensor_of(typed))
 
 
-def key_impl(keys: Any) -> str | PRNGSpec:
+def key_impl(keys: ArrayLike) -> str | PRNGSpec:
     """Return the name of the generator of keys, or an object that stands for it where it has no name."""
     typed, _ = check_key("key_impl", keys, allow_batched=True, consume=False)
     return typed._impl.name if typed._impl.name in GENERATORS else PRNGSpec(typed._impl)
@@ -164,7 +165,7 @@ def clone(key: Any) -> Array:
     return KeyArray(unused(tensor_of(key)), key._impl)
 
 
-def split(key: Any, num: int | Sequence[int] = 2) -> Array:
+def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Array:
     """Return `num` new keys (a number, or a shape of keys) made of one."""
     typed, was_typed = check_key("split", key)
     shape = tuple(operator.index(n) for n in (num if isinstance(num, Sequence) else (num,)))
@@ -183,7 +184,7 @@ def several(key: KeyArray, count: int) -> list[KeyArray]:
     return [KeyArray(words, key._impl) for words in split_keys(key, count).unbind(0)]
 
 
-def fold_in(key: Any, data: Any) -> Array:
+def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     """Return a new key that depends on a key and on the integer `data`, which is taken as 32 bits.
 
     Raises `TypeError` for arrays that are no scalars, `OverflowError` for a Python integer beyond 32 bits.

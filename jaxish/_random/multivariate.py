@@ -9,6 +9,8 @@ from .._core import dtypes
 from .._core.array import Array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import promote_inexact
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._numpy.linalg.decompositions import cholesky, eigh, qr, svd
 from .arguments import check_shape, float_dtype, static_shape
 from .keys import check_key
@@ -18,8 +20,8 @@ from .uniforms import normal_tensor
 
 @takes_out_sharding
 def multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky",
-    *, out_sharding: Any = None,
+    key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, method: str = "cholesky",
+    *, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return normal vectors with `mean` (..., n) and covariance `cov` (..., n, n): shape (*shape, n).
 
@@ -62,7 +64,13 @@ def _factor(cov: Array, method: str) -> Any:
 
 @takes_out_sharding
 def orthogonal(
-    key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    n: int,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    m: int | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return matrices (*shape, n, m) drawn uniformly from those with orthonormal columns (rows, where m exceeds n).
 

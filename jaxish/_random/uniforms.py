@@ -11,6 +11,8 @@ from torch import Tensor
 
 from .._core import config, dtypes
 from .._core.array import Array, tensor_of
+from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import nextafter
 from .._lax.special import inverse_erf
 from .._tensors import xla_arithmetic as xla
@@ -28,7 +30,13 @@ def random_bits(key: KeyArray, width: int, shape: tuple[int, ...]) -> Tensor:
 
 
 @takes_out_sharding
-def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def bits(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return uniform random bits as unsigned integers of `dtype` (uint32 by default; uint64 under x64).
 
     Raises `ValueError` for a dtype that is no unsigned integer.
@@ -104,7 +112,13 @@ def _is_constant(x: Any) -> bool:
 
 @takes_out_sharding
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0, *, out_sharding: Any = None
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return uniforms in [minval, maxval) of a floating `dtype`; the bounds broadcast to `shape`.
 
@@ -152,7 +166,13 @@ def normal_tensor(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype) -> 
 
 
 @takes_out_sharding
-def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def normal(
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Return standard normals of a floating or complex `dtype`: sqrt(2) erf_inv(u) for u uniform in (-1, 1).
 
     Complex ones have independent parts of variance 1/2. Raises `ValueError` for other dtypes.
@@ -164,7 +184,13 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
 
 @takes_out_sharding
 def truncated_normal(
-    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return normals conditioned on lying between `lower` and `upper`, which broadcast to `shape`.
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array, tensor_of
+from ..._core.typing import ArrayLike
 from .. import operands as ops
 from .matrices import all_weak, arrays, matrix, symmetrized
 from .primitives import QR, Cholesky, Eig, Eigh, Schur, Svd
@@ -45,7 +46,7 @@ def _choice(name: str, value: Any, allowed: tuple[Any, ...], error: type[Excepti
         raise error(f"{name}: there is no choice of {value} here; leave it out.")
 
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """Return lower triangular L with L Lᴴ = x; NaN where x is not positive definite.
 
     Without `symmetrize_input` only the lower triangle of x is read.
@@ -58,7 +59,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
 
 
 def eigh(
-    x: Any,
+    x: ArrayLike,
     *,
     lower: bool = True,
     symmetrize_input: bool = True,
@@ -81,7 +82,7 @@ def eigh(
 
 
 def eig(
-    x: Any,
+    x: ArrayLike,
     *,
     compute_left_eigenvectors: bool = True,
     compute_right_eigenvectors: bool = True,
@@ -106,14 +107,14 @@ def eig(
     return arrays(all_weak(x), *Eig(left, right, bool(enable_eigvec_derivs))(t))
 
 
-def lu(x: Any) -> list[Array]:
+def lu(x: ArrayLike) -> list[Array]:
     """Return L (unit diagonal, below) and U in one matrix, the pivots (int32), and the rows' permutation (int32)."""
     t = matrix("lu", x)
     factors, pivots, _ = torch.linalg.lu_factor_ex(t)
     return arrays(all_weak(x), factors, pivots - 1, _permutation(pivots, t.shape[-2]))
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """Return the permutation of rows that a sequence of row swaps (int32, counted from 0) amounts to."""
     t = tensor_of(ops.array_of("lu_pivots_to_permutation", pivots))
     ops.check_accepted("lu_pivots_to_permutation", t, 0, ops.DtypeSet(("int32",), frozenset({torch.int32})))
@@ -135,7 +136,7 @@ def _permutation(pivots: Tensor, rows: int) -> Tensor:
 
 
 def qr(
-    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+    x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
 ) -> tuple[Array, ...]:
     """Return unitary Q and upper triangular R with Q R = x; with `pivoting` also P (int32) with Q R = x[:, P].
 
@@ -148,7 +149,7 @@ def qr(
 
 
 def svd(
-    x: Any,
+    x: ArrayLike,
     *,
     full_matrices: bool = True,
     compute_uv: bool = True,
@@ -167,7 +168,7 @@ def svd(
 
 
 def schur(
-    x: Any,
+    x: ArrayLike,
     *,
     compute_schur_vectors: bool = True,
     sort_eig_vals: bool = False,

@@ -4,16 +4,15 @@ A reflection is I - tau v vᴴ with v[0] = 1, in LAPACK's convention. hessenberg
 step per column, each a few torch operators, so that they batch and differentiate; they are meant for small matrices.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from ..._core.array import Array
+from ..._core.typing import ArrayLike
 from .matrices import adjoint, all_weak, arrays, matrix
 
 
-def householder_product(a: Any, taus: Any) -> Array:
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """Return the first columns of the product of reflections whose vectors lie below the diagonal of `a`."""
     t, scale = matrix("householder_product", a), matrix("householder_product", taus, 1, rank=1)
     if t.shape[-2] < t.shape[-1]:
@@ -24,7 +23,7 @@ def householder_product(a: Any, taus: Any) -> Array:
     return Array(torch.linalg.householder_product(t, scale), all_weak(a, taus))
 
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
+def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
     """Return Q c, or c Q with left=False, for the product Q of the reflections of `a`; `transpose`: Qᴴ in its place."""
     t, scale = matrix("ormqr", a), matrix("ormqr", taus, 1, rank=1)
     other = matrix("ormqr", c, 2)
@@ -35,7 +34,7 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
     return Array(q @ other if left else other @ q, all_weak(a, taus, c))
 
 
-def hessenberg(a: Any) -> list[Array]:
+def hessenberg(a: ArrayLike) -> list[Array]:
     """Return upper Hessenberg H, the reflections' vectors stored below its subdiagonal, and their factors tau."""
     t = matrix("hessenberg", a, square=True)
     return arrays(all_weak(a), *_hessenberg(t))
@@ -92,7 +91,7 @@ def _packed(t: Tensor, vectors: list[Tensor], below: int) -> Tensor:
     return torch.triu(t, -below) + torch.stack(columns, -1) if columns else t
 
 
-def tridiagonal(a: Any, *, lower: bool = True) -> list[Array]:
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> list[Array]:
     """Return the packed reflections, diagonal, off-diagonal and taus of Hermitian matrices made tridiagonal.
 
     One triangle of `a` is read; the results are those of LAPACK's sytrd and hetrd.

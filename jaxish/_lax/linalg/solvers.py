@@ -7,14 +7,15 @@ from torch import Tensor
 
 from ..._core.array import Array
 from ..._core.primitive import conjugate
+from ..._core.typing import ArrayLike
 from ..operands import check_same_dtypes
 from .matrices import adjoint, all_weak, matrix, widened
 from .tridiagonal_solver import TridiagonalSolve
 
 
 def triangular_solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     left_side: bool = False,
     lower: bool = False,
@@ -55,7 +56,9 @@ def triangular_solve(
     return Array(x.squeeze(-1 if left_side else -2) if vector else x, all_weak(a, b))
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
+def tridiagonal_solve(
+    dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
+) -> Array:
     """Return x with a x = b for matrices a with lower diagonal dl, diagonal d and upper diagonal du, all of size n.
 
     dl[0] and du[-1] are not read. NaN where a is singular; with `perturb_singular`, pivots that are tiny beside the
@@ -72,7 +75,7 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     return Array(TridiagonalSolve(bool(perturb_singular))(below, main, above, right)[0], all_weak(dl, d, du, b))
 
 
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """Return upper triangular R' with R'ᵀ R' = Rᵀ R + w wᵀ, for upper triangular R."""
     r = matrix("cholesky_update", r_matrix, square=True, half=True)
     w = matrix("cholesky_update", w_vector, 1, rank=1, half=True)
@@ -86,7 +89,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
 
 
 def symmetric_product(
-    a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
+    a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
 ) -> Array:
     """Return alpha a aᵀ + beta c, with `symmetrize_output` made symmetric from the lower triangle."""
     a = matrix("symmetric_product", a_matrix, half=True)

@@ -10,7 +10,7 @@ from ..._core import dtypes
 from ..._core.array import Array, check_arraylike
 from ..._core.primitive import conjugate
 from ..._core.promotion import promote_inexact
-from ..arguments import ArrayLike
+from ..._core.typing import ArrayLike
 
 
 class EigResult(NamedTuple):

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..._core.array import Array
 from ..._core.graph import TensorType
+from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
 from ..._tensors import arithmetic as tensor_functions
-from ..arguments import ArrayLike
 from .decompositions import adjoint, matrices
 
 

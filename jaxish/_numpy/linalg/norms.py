@@ -9,7 +9,7 @@ from torch import Tensor
 from ..._core.array import Array, tensor_of
 from ..._core.dimensions import canonical_axes
 from ..._core.promotion import promote_inexact
-from ..arguments import ArrayLike
+from ..._core.typing import ArrayLike
 from ..reductions import max as array_max
 from ..reductions import min as array_min
 from ..reductions import sum_tensor

@@ -1,12 +1,12 @@
 """The array API's spellings of functions that jax.numpy has too."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..._core.array import Array, check_arraylike
 from ..._core.promotion import tensor
+from ..._core.typing import ArrayLike, DTypeLike
+from ..._devices.shardings import NamedSharding, PartitionSpec
 from .. import contractions, manipulation, ufuncs
-from ..arguments import ArrayLike, DTypeLike
 from ..contractions import PrecisionLike
 
 
@@ -30,7 +30,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def matmul(
-    x1: ArrayLike, x2: ArrayLike, /, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
+    x1: ArrayLike, x2: ArrayLike, /, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None
 ) -> Array:
     """Return the matrix product; see `jax.numpy.matmul`."""
     return contractions.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
@@ -38,7 +38,7 @@ def matmul(
 
 def vecdot(
     x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:  # fmt: skip
     """Return the products of vectors along `axis`; see `jax.numpy.vecdot`."""
     return contractions.vecdot(x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type)
@@ -46,7 +46,7 @@ def vecdot(
 
 def tensordot(
     x1: ArrayLike, x2: ArrayLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2,
-    precision: PrecisionLike = None, preferred_element_type: DTypeLike = None, out_sharding: Any = None,
+    precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of products over `axes`; see `jax.numpy.tensordot`."""
     return contractions.tensordot(
@@ -64,7 +64,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     return manipulation.diagonal(x, offset, -2, -1)
 
 
-def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Array:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Return the sums of the diagonals of the matrices in the last two dimensions."""
     check_arraylike("jnp.linalg.trace", x)
     return manipulation.trace(x, offset, -2, -1, dtype)

@@ -11,8 +11,8 @@ from torch import Tensor
 from ..._core.array import Array
 from ..._core.graph import TensorType
 from ..._core.promotion import convert, tensor
+from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
-from ..arguments import ArrayLike
 from .decompositions import adjoint, matrices, or_nan
 
 

@@ -12,7 +12,8 @@ import torch
 from ..._core.array import Array, check_arraylike, tensor_of
 from ..._core.dimensions import canonical_axes, static_int
 from ..._core.promotion import convert, promote_inexact, tensor
-from ..arguments import ArrayLike, int_dtype
+from ..._core.typing import ArrayLike
+from ..arguments import int_dtype
 from ..contractions import PrecisionLike, matmul
 from ..einsum import einsum
 from ..reductions import sum as array_sum
