@@ -13,6 +13,8 @@ from jaxish._core import config
 X = np.linspace(0.1, 1, 6, dtype=np.float32)
 M = np.outer(X, X) + np.eye(6, dtype=np.float32)
 
+HALF = M.astype(jnp.bfloat16)
+
 
 @contextlib.contextmanager
 def setting(read, write, value):
@@ -33,6 +35,7 @@ STATES = {
     "half by default": lambda: default_dtype(torch.float16),
     "another device by default": lambda: torch.device("meta"),
     "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast to float16": lambda: torch.autocast("cpu", dtype=torch.float16),
     "inference mode": torch.inference_mode,
     "no gradients": torch.no_grad,
     "deterministic": lambda: setting(
@@ -52,6 +55,30 @@ PROGRAMS = {
     "products": lambda: (jnp.asarray(M) @ M, jnp.convolve(X, X), jnp.einsum("ij,j", M, X), jnp.dot(X, X)),
     "indexing": lambda: (jnp.asarray(X)[jnp.array([1, 2])], jnp.asarray(X).at[jnp.array([1, 1, 2])].add(2.0)),
     "linear algebra": lambda: (jnp.linalg.solve(M, X), jnp.linalg.cholesky(M), jnp.fft.fft(jnp.asarray(X))),
+    "products of lax": lambda: (
+        jax.lax.dot(M, M), jax.lax.batch_matmul(M[None], M[None]), jax.lax.ragged_dot(M, M[None], jnp.array([6])),
+        jax.lax.conv_general_dilated_local(M[None], M[None], (1,), "VALID", (1,)), jax.lax.linalg.symmetric_product(M, M),
+        jax.nn.dot_product_attention(M[:, None], M[:, None], M[:, None]),
+        jax.nn.scaled_matmul(M[None], M[None], M[None, :, :2], M[None, :, :2]),
+    ),
+    "products within": lambda: (
+        jnp.linalg.pinv(M), jax.jit(jnp.linalg.pinv)(M), jnp.linalg.lstsq(M, X)[0], jnp.cov(M), jnp.polyfit(X, X * X, 2),
+        jnp.roots(X, strip_zeros=False), jax.random.multivariate_normal(jax.random.key(0), X, M), *jax.lax.linalg.qdwh(M)[:2],
+        *jax.lax.linalg.hessenberg(M), *jax.lax.linalg.tridiagonal(M), *jax.lax.linalg.qr(M, pivoting=True),
+        *jax.lax.linalg.eig(M), jax.lax.linalg.ormqr(M, X, M),
+    ),
+    "products of halves": lambda: (
+        jnp.matmul(HALF, HALF), jnp.dot(HALF, HALF), jnp.einsum("ij,kj", HALF, HALF), jnp.convolve(HALF[0], HALF[1]), jax.lax.dot(HALF, HALF),
+        jax.nn.softmax(HALF), jnp.prod(HALF, 1), jnp.trace(HALF), jax.grad(lambda h: (h @ h).sum())(HALF),
+    ),
+    "derivatives of products": lambda: [
+        derivative
+        for f in (jnp.linalg.inv, jnp.linalg.cholesky, lambda m: jnp.linalg.eigh(m)[0], lambda m: m @ m, jnp.linalg.svdvals, jnp.linalg.pinv)
+        for derivative in (
+            jax.jvp(f, (M,), (M,))[1], jax.linearize(f, M)[1](M), jax.vjp(f, M)[1](f(M))[0], jax.grad(lambda m, f=f: f(m).sum())(M),
+            jax.vmap(lambda m, f=f: jax.jvp(f, (m,), (m,))[1])(M[None]),
+        )
+    ],
     "order": lambda: (jnp.sort(-jnp.asarray(X)), jnp.cumsum(jnp.asarray(X))),
     "jit": lambda: jax.jit(lambda x: jnp.sin(x) * 2 + jnp.arange(6.0) * 0.5)(X),
     "jit of products": lambda: jax.jit(lambda m: jnp.tanh(m @ m) + 1)(M),

@@ -16,6 +16,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.promotion import convert
+from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from . import operands as ops
 from .precision import DotAlgorithm as DotAlgorithm
@@ -196,6 +197,7 @@ def _work_dtype(a: Tensor, b: Tensor, dtype: torch.dtype) -> torch.dtype:
     return widest
 
 
+@in_own_dtypes
 def _mm(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of matrices or of two batches of them, of one dtype."""
     if a.dtype in ops.INEXACT.dtypes or a.is_cpu:

@@ -12,10 +12,12 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert
+from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._lax.contraction import dot_general
 
 
+@in_own_dtypes
 def dot_product_attention(
     query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None, mask: ArrayLike | None = None, *, scale: float | None = None,
     is_causal: bool = False, query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
@@ -112,6 +114,7 @@ def _counted(
     return counted
 
 
+@in_own_dtypes
 def scaled_matmul(
     lhs: ArrayLike,
     rhs: ArrayLike,

@@ -10,6 +10,7 @@ from .._core import dtypes, errors, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import convert, promote, promote_inexact, tensor
+from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike
 from .arguments import concrete_values
 from .calculus import convolve
@@ -169,6 +170,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     return Array(torch.where(valid, found[order], complex(np.nan, np.nan)))
 
 
+@in_own_dtypes
 def _roots(t: Tensor, target: torch.dtype) -> Tensor:
     if len(t) < 2:
         return torch.zeros((0,), dtype=target, device=t.device)
@@ -177,6 +179,7 @@ def _roots(t: Tensor, target: torch.dtype) -> Tensor:
     return convert(torch.linalg.eigvals(torch.cat([top, below])), target)
 
 
+@in_own_dtypes
 def polyfit(
     x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False, w: ArrayLike | None = None,
     cov: Any = False,

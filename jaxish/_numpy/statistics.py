@@ -12,6 +12,7 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
+from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors.elements import GatherScatterMode, put_elements
@@ -24,6 +25,7 @@ from .searching import places_in
 from .ufuncs import clip
 
 
+@in_own_dtypes
 def cov(
     m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, dtype: DTypeLike | None = None,

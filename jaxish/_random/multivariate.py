@@ -9,6 +9,7 @@ from .._core import dtypes
 from .._core.array import Array, check_arraylike, tensor_of
 from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import promote_inexact
+from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._numpy.linalg.decompositions import cholesky, eigh, qr, svd
@@ -19,6 +20,7 @@ from .uniforms import normal_tensor
 
 
 @takes_out_sharding
+@in_own_dtypes
 def multivariate_normal(
     key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, method: str = "cholesky",
     *, out_sharding: NamedSharding | PartitionSpec | None = None,

@@ -302,6 +302,7 @@ def _tangent(value: Any, primal: Array) -> Tensor | None:
     return None if expected == dtypes.float0 else tensor_of(as_array(value))
 
 
+@in_own_dtypes
 def _push(
     fun: Callable[..., Any], arrays: Sequence[Array], spec: Any, directions: Sequence[Tensor | None], has_aux: bool
 ) -> tuple[Any, Any, Any]:
@@ -338,6 +339,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     output, values, pull, aux = _linear_at(fun, arrays, spec, chosen, has_aux)
     primal_spec = tree.flatten(primals)[1]
 
+    @in_own_dtypes
     def f_jvp(*tangents: Any) -> Any:
         tangent_leaves, tangent_spec = tree.flatten(tangents)
         if tangent_spec != primal_spec:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..._core.graph import TensorType
+from ..._core.torch_modes import in_own_dtypes
 from .factorization import Factorization
 from .matrices import adjoint, nan_for_nan
 from .reflections import pivoted_qr
@@ -133,6 +134,7 @@ class Eig(Factorization):
         return [dw, *dleft, dright] if self.right else [dw, *dleft]
 
 
+@in_own_dtypes
 def _with_left_eigenvectors(a: Tensor) -> tuple[Tensor, ...]:
     """Return eigenvalues, left and right eigenvectors, as LAPACK pairs and signs them; torch has the right ones only."""
     import scipy.linalg

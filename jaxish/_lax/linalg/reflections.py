@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array
+from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from .matrices import adjoint, all_weak, arrays, matrix
 
@@ -23,6 +24,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     return Array(torch.linalg.householder_product(t, scale), all_weak(a, taus))
 
 
+@in_own_dtypes
 def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
     """Return Q c, or c Q with left=False, for the product Q of the reflections of `a`; `transpose`: Qᴴ in its place."""
     t, scale = matrix("ormqr", a), matrix("ormqr", taus, 1, rank=1)
@@ -61,6 +63,7 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
     return a.unsqueeze(-1) * b.conj().unsqueeze(-2)
 
 
+@in_own_dtypes
 def _hessenberg(t: Tensor) -> tuple[Tensor, Tensor]:
     n = t.shape[-1]
     if not n:
@@ -112,6 +115,7 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> list[Array]:
     return arrays(all_weak(a), torch.tril(packed) + torch.triu(t, 1), diagonal, off, taus)
 
 
+@in_own_dtypes
 def _tridiagonal(t: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     below = torch.tril(t, -1)
     diagonal = torch.diagonal(t, dim1=-2, dim2=-1)
@@ -123,6 +127,7 @@ def _tridiagonal(t: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return packed, *((main.real, off.real) if t.dtype.is_complex else (main, off)), taus
 
 
+@in_own_dtypes
 def pivoted_qr(t: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return Q, R and the columns' order; each step takes the column that is longest in what is left."""
     rows, columns = t.shape[-2:]

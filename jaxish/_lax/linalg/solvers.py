@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..._core.array import Array
 from ..._core.primitive import conjugate
+from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from ..operands import check_same_dtypes
 from .matrices import adjoint, all_weak, matrix, widened
@@ -88,6 +89,7 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     return Array((signs.unsqueeze(-1) * factor).to(dtype), all_weak(r_matrix, w_vector))
 
 
+@in_own_dtypes
 def symmetric_product(
     a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
 ) -> Array:
@@ -123,6 +125,7 @@ def qdwh(
     return _polar(t, 10 if max_iterations is None else max_iterations, tolerance)
 
 
+@in_own_dtypes
 def _polar(t: Tensor, rounds: int, eps: float) -> tuple[Array, Array, Array, Array]:
     real = t.real if t.dtype.is_complex else t
     bound = torch.sqrt(torch.linalg.matrix_norm(t, 1) * torch.linalg.matrix_norm(t, torch.inf))

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..._core.array import Array
 from ..._core.graph import TensorType
 from ..._core.promotion import convert, tensor
+from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
 from .decompositions import adjoint, matrices, or_nan
@@ -28,6 +29,7 @@ class _PseudoInverse(Factorization):
         a, _ = inputs
         return [TensorType(tuple(a.mT.shape), a.dtype, a.device)]
 
+    @in_own_dtypes
     def run(self, *inputs: Tensor) -> list[Tensor]:
         a, limit = inputs
         if self.hermitian:

@@ -12,6 +12,7 @@ import torch
 from ..._core.array import Array, check_arraylike, tensor_of
 from ..._core.dimensions import canonical_axes, static_int
 from ..._core.promotion import convert, promote_inexact, tensor
+from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from ..arguments import int_dtype
 from ..contractions import PrecisionLike, matmul
@@ -50,6 +51,7 @@ def inv(a: ArrayLike) -> Array:
     return Array(torch.linalg.inv_ex(t).inverse)
 
 
+@in_own_dtypes
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
