@@ -148,3 +148,58 @@ def test_torchs_own_state_is_left_alone():
         jax.jit(jax.grad(lambda m: (m @ m).sum()))(M)
         assert torch.is_autocast_enabled("cpu") and torch.is_anomaly_enabled() and not torch.is_grad_enabled()
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
+
+
+# The user's own torch.func around jaxish: each function is given an Array of the level's tensor.
+T = torch.from_numpy(X)
+FUNCTIONS = {
+    "eager": lambda x: jnp.sin(x) * x,
+    "jit": jax.jit(lambda x: jnp.sin(x) * x),
+    "scan": lambda x: jax.lax.scan(lambda c, a: (c, jnp.sin(a) * a), 0.0, x)[1],
+    "jit of scan": jax.jit(lambda x: jax.lax.scan(lambda c, a: (c, jnp.sin(a) * a), 0.0, x)[1]),
+    "vmap": jax.vmap(lambda a: jnp.sin(a) * a),
+    "vmap of jit": jax.vmap(jax.jit(lambda a: jnp.sin(a) * a)),
+    "grad": jax.grad(lambda x: (jnp.sin(x) - x * jnp.cos(x)).sum()),
+    "grad of jit": jax.grad(jax.jit(lambda x: (jnp.sin(x) - x * jnp.cos(x)).sum())),
+    "forward mode": lambda x: jax.jvp(lambda x: jnp.sin(x) - x * jnp.cos(x), (x,), (jnp.ones_like(x),))[1],
+}
+
+
+@pytest.mark.parametrize("tier", ["direct", "compiled"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_within_the_users_own_torch_func(name, tier, request):
+    if tier == "compiled":
+        request.getfixturevalue("compiled")
+        jax.clear_caches()
+    function = FUNCTIONS[name]
+    of_tensor = lambda t: function(jax.Array(t)).to_torch()
+    slope, curve = np.sin(X) + X * np.cos(X), 2 * np.cos(X) - X * np.sin(X)
+    close = lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    close(torch.func.grad(lambda t: of_tensor(t).sum())(T), slope)
+    close(torch.func.vjp(of_tensor, T)[1](T)[0], slope * X)
+    close(torch.func.jvp(of_tensor, (T,), (T,))[1], slope * X)
+    close(torch.func.vmap(of_tensor)(torch.stack([T, T * 2])), [np.sin(X) * X, np.sin(2 * X) * 2 * X])
+    close(torch.func.vmap(torch.func.grad(lambda t: of_tensor(t).sum()))(T[:, None])[:, 0], slope)
+    close(torch.func.grad(lambda t: torch.func.grad(lambda t: of_tensor(t).sum())(t).sum())(T), curve)
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.vmap])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_constants_within_the_users_own_torch_func(name, transform):
+    made = []
+
+    def function(t):
+        made.append(FUNCTIONS[name](jnp.asarray(X)))
+        np.testing.assert_allclose(made[0], np.sin(X) * X, rtol=1e-5)  # the values are there
+        return (made[0].to_torch() * t).sum()
+
+    expected = np.sin(X) * X if transform is torch.func.grad else (np.sin(X) * X).sum() * X
+    np.testing.assert_allclose(transform(function)(T), expected, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(lambda a: a * 2)(made[0]), np.sin(X) * X * 2, rtol=1e-5)  # and good outside
+
+
+@pytest.mark.parametrize("function", [jnp.sin, jnp.asarray, jax.jit(jnp.sin), jax.grad(jnp.sum), jax.vmap(jnp.sin)])
+def test_tensors_themselves_are_refused(function):
+    for transform in (torch.func.grad, torch.func.vmap, lambda f: f):
+        with pytest.raises(TypeError, match="Tensor"):
+            transform(lambda t: function(t).to_torch().sum())(T)
