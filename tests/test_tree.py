@@ -173,3 +173,32 @@ def test_a_partial_is_a_pytree_of_its_arguments():
     partial = jaxish.tree_util.Partial(jaxish.numpy.add, 1.0)
     assert jaxish.tree.leaves(partial) == [1.0]
     assert jaxish.jit(lambda f, x: f(x))(partial, 2.0) == 3.0
+
+
+def nested(kind, depth):
+    tree = np.float32(1)
+    for _ in range(depth):
+        tree = kind([("a", tree)]) if kind is dict else kind([tree])
+    return tree
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_deep_trees(kind):
+    deep = nested(kind, 800)  # JAX counts the frames of its callers, too
+    texts = [str(library.tree_util.tree_structure(deep)) for library in (jax, jaxish)]
+    assert texts[0] == texts[1]
+    for function in (
+        lambda j: j.tree_util.tree_map(lambda x: x + 1, deep),
+        lambda j: j.jit(lambda t: t)(deep),
+        lambda j: j.grad(lambda t: j.tree_util.tree_leaves(t)[0] * 2.0)(deep),
+    ):
+        leaves = [library.tree_util.tree_leaves(function(library)) for library in (jax, jaxish)]
+        np.testing.assert_array_equal(*leaves)
+
+
+@pytest.mark.parametrize("depth", [2000, 5000])
+def test_trees_that_are_too_deep(depth):
+    tree = nested(list, depth)
+    for function in (jaxish.tree_util.tree_leaves, jaxish.jit(lambda t: t), jaxish.grad(lambda t: 1.0)):
+        with pytest.raises(RecursionError, match="flattening the tree"):  # JAX: a SystemError without a word
+            function(tree)

@@ -111,9 +111,21 @@ def _metadata(spec: Spec) -> Any:
 
 
 def _structure_text(spec: Spec) -> str:
+    nodes, ahead = [], [spec]
+    while ahead:  # no recursion: Python's limit is below the depth that a tree may have
+        nodes.append(node := ahead.pop())
+        ahead.extend(node.children())
+    texts: list[str] = []
+    for node in reversed(nodes):  # each after its children
+        first = len(texts) - node.num_children
+        texts[first:] = [_node_text(node, texts[first:])]
+    return texts[0]
+
+
+def _node_text(spec: Spec, children: list[str]) -> str:
     if spec.is_leaf():
         return "*"
-    kind, children = spec.type, [_structure_text(child) for child in spec.children()]
+    kind = spec.type
     if kind is type(None):
         return "None"
     if kind is tuple:
