@@ -123,6 +123,17 @@ print(len([c for c in children if open(f"/proc/{c}/stat").read().split(") ")[1][
     assert run(program) == "0 zombies\n"
 
 
+def test_one_that_has_compiled_many_graphs_is_replaced():
+    program = """
+background._GRAPHS, close, buried = 2, background._close_pipes, []
+background._close_pipes = lambda process: buried.append(process) or close(process)
+for _ in range(5):
+    switched(function())
+print([process.poll() is None for process in (*buried, background.compiler()._worker)])
+"""
+    assert run(program) == "[False, False, True]\n"
+
+
 def test_ones_that_keep_dying_are_given_up_with_one_warning(monkeypatch):
     monkeypatch.setattr(background, "_WORKER", "import sys; sys.exit(1)")
     monkeypatch.setattr(background, "_compiler", background.Compiler())

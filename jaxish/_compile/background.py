@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("jaxish")
 _DEATHS = 3  # of workers, one after the other, after which no more are started
+_GRAPHS = 250  # that a worker compiles: it loads what it has compiled, and no process can unload it
 
 
 class Compiler:
@@ -46,6 +47,7 @@ class Compiler:
         self._thread: threading.Thread | None = None
         self._worker: subprocess.Popen[bytes] | None = None
         self._deaths = 0
+        self._compiled = 0  # by the worker
         self._stopped = False
         self._unfinished: weakref.WeakSet[Executable] = weakref.WeakSet()
 
@@ -97,6 +99,9 @@ class Compiler:
                 self._deaths += not self._stopped
                 continue
             self._deaths = 0
+            self._compiled += 1
+            if self._compiled >= _GRAPHS:
+                self._bury()
             if error is not None:
                 raise error
             return True
@@ -123,7 +128,7 @@ class Compiler:
     def _bury(self) -> None:
         """Make sure that the worker has ended, and that nothing of it is left."""
         with self._lock:
-            worker, self._worker = self._worker, None
+            worker, self._worker, self._compiled = self._worker, None, 0
             if worker is not None:
                 _kill(worker)
                 worker.wait()

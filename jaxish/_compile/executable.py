@@ -135,13 +135,13 @@ class Request:
 
     def compile(self) -> Callable[..., Sequence[Tensor]]:
         """Return the compiled graph."""
-        structured.declare(self.structured_types)
-        return registry.lookup(self.backend)(self.module, _examples(self.in_types))
+        with structured.declared(self.structured_types):
+            return registry.lookup(self.backend)(self.module, _examples(self.in_types))
 
     def is_kept(self) -> bool:
         """Tell whether the cache on disk has the compiled graph, so that compiling means loading it."""
-        structured.declare(self.structured_types)
-        return registry.is_kept(self.backend, self.module, _examples(self.in_types))
+        with structured.declared(self.structured_types):
+            return registry.is_kept(self.backend, self.module, _examples(self.in_types))
 
     def is_worthwhile(self) -> bool:
         """Tell whether a compiler has something to fuse: what a primitive is made of, it compiles by itself."""

@@ -10,7 +10,8 @@ parameters, and its input types), since backends cache compiled code on disk by 
 
 import hashlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, fx
@@ -73,6 +74,13 @@ def types_in(module: fx.GraphModule) -> dict[str, tuple[TensorType, ...]]:
     return {str(node.args[1]): _TYPES[str(node.args[1])] for node in calls}
 
 
-def declare(types: dict[str, tuple[TensorType, ...]]) -> None:
-    """Make structured calls of another process known here, for compiling only."""
-    _TYPES.update(types)
+@contextmanager
+def declared(types: dict[str, tuple[TensorType, ...]]) -> Iterator[None]:
+    """Within this context manager structured calls of another process are known here, for compiling only."""
+    unknown = types.keys() - _TYPES.keys()  # none where the graph was traced, whose primitives look after theirs
+    _TYPES.update({key: types[key] for key in unknown})
+    try:
+        yield
+    finally:
+        for key in unknown:
+            del _TYPES[key]
