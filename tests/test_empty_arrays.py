@@ -45,3 +45,36 @@ def test_no_elements(name, form):
 
 def test_complex_numbers_that_are_not_finite_in_traced_functions():
     agree(lambda jax: jax.jit(lambda x: jax.numpy.where(x > 5, complex("nan+nanj"), x))(X))
+
+
+EMPTY, FLAT = np.zeros((3, 0), np.float32), np.zeros(0, np.float32)
+READINGS = {
+    "x[(0,)]": lambda jax, x: x[jax.numpy.array([0])],
+    "x[:, (0,)]": lambda jax, x: jax.numpy.asarray(EMPTY)[:, jax.numpy.array([0])],
+    "x[(1,), (0,)]": lambda jax, x: jax.numpy.asarray(EMPTY)[jax.numpy.array([1]), jax.numpy.array([0])],
+    "x[none]": lambda jax, x: x[jax.numpy.asarray(NONE)],
+    "x[0]": lambda jax, x: x[0],
+    "get, fill": lambda jax, x: x.at[jax.numpy.array([0])].get(mode="fill", fill_value=3.0),
+    "get, clip": lambda jax, x: x.at[jax.numpy.array([0])].get(mode="clip"),
+    "set": lambda jax, x: x.at[jax.numpy.array([0])].set(1.0),
+    "take": lambda jax, x: jax.numpy.take(x, np.array([0])),
+    "take none": lambda jax, x: jax.numpy.take(x, NONE),
+    "take_along_axis": lambda jax, x: jax.numpy.take_along_axis(x, np.array([0]), 0),
+    "index_take": lambda jax, x: jax.lax.index_take(x, (jax.numpy.array([0]),), (0,)),
+    "dynamic_index_in_dim": lambda jax, x: jax.lax.dynamic_index_in_dim(x, 0, 0),
+    "gather": lambda jax, x: jax.lax.gather(x, np.zeros((1, 1), int), jax.lax.GatherDimensionNumbers((), (0,), (0,)), (1,)),
+    "gather none": lambda jax, x: jax.lax.gather(x, np.zeros((0, 1), int), jax.lax.GatherDimensionNumbers((), (0,), (0,)), (1,)),
+    "argmax": lambda jax, x: jax.numpy.argmax(x),
+    "argmin along": lambda jax, x: jax.numpy.argmin(EMPTY, 1),
+    "argmin across": lambda jax, x: jax.numpy.argmin(EMPTY, 0),
+    "lax.argmax": lambda jax, x: jax.lax.argmax(x, 0, "int32"),
+    "max": lambda jax, x: jax.numpy.max(x),
+    "ravel_multi_index": lambda jax, x: jax.numpy.ravel_multi_index((0,), (0,), mode="wrap"),
+    "fft": lambda jax, x: jax.numpy.fft.fft(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_reading_from_no_elements(name):
+    agree(lambda jax: READINGS[name](jax, jax.numpy.asarray(FLAT)), weak=False)
+    agree(lambda jax: jax.jit(lambda x: READINGS[name](jax, x))(FLAT), weak=False)

@@ -130,7 +130,7 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -
     t, weak = ops.operand("index_take", src)
     dims = [canonical_axis(a, t.dim()) for a in axes]
     places = [tensor_of(ops.array_of("index_take", i, 1)) for i in idxs]
-    places = [torch.remainder(p.to(torch.int64), t.shape[d]) for p, d in zip(places, dims, strict=True)]
+    places = [torch.remainder(p.to(torch.int64), t.shape[d] or 1) for p, d in zip(places, dims, strict=True)]
     rest = [d for d in range(t.dim()) if d not in dims]
     return Array(take_elements(t.permute(*dims, *rest), places, GatherScatterMode.CLIP), weak)
 

@@ -197,7 +197,7 @@ def _check_gather(t: Tensor, indices: Tensor, numbers: GatherDimensionNumbers, s
             f"collapsed_slice_dims={numbers.collapsed_slice_dims}, operand_batching_dims={numbers.operand_batching_dims}."
         )
     for d, (n, bound) in enumerate(zip(sizes, t.shape, strict=True)):
-        if n > bound:
+        if n > bound and indices.shape[:-1].numel():
             raise TypeError(
                 f"Slice size at index {d} in gather op is out of range, must be within [0, {bound} + 1), got {n}."
             )

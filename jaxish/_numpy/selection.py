@@ -362,7 +362,7 @@ def ravel_multi_index(
     elif mode == "clip":
         found = [t.clamp(0, n - 1) for t, n in zip(found, sizes, strict=True)]
     elif mode == "wrap":
-        found = [torch.remainder(t, n) for t, n in zip(found, sizes, strict=True)]
+        found = [torch.remainder(t, n or 1) for t, n in zip(found, sizes, strict=True)]
     else:
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
     if order not in ("C", "F"):

@@ -58,6 +58,7 @@ def take_elements(
     has the shape of the broadcast indices followed by the trailing dimensions. In mode FILL_OR_DROP, what is out of
     bounds gives `fill_value` (None: NaN, the least signed or greatest unsigned integer, True); in the other modes the
     indices are clipped. In mode PROMISE_IN_BOUNDS the cotangent of what is out of bounds is dropped.
+    Raises `TypeError` for elements of a dimension that has none.
     """
     if not indices:
         return operand
@@ -67,10 +68,11 @@ def take_elements(
         return operand[place]
     if 0 in sizes:
         shape = (*torch.broadcast_shapes(*(i.shape for i in indices)), *operand.shape[len(indices) :])
-        fill = default_fill(operand.dtype) if fill_value is None else fill_value
-        return torch.full(
-            shape, fill if mode is GatherScatterMode.FILL_OR_DROP else 0, dtype=operand.dtype, device=operand.device
-        )
+        if 0 not in shape[: len(shape) - operand.dim() + len(indices)]:
+            raise TypeError(
+                f"Slice size at index {sizes.index(0)} in gather op is out of range, must be within [0, 0 + 1), got 1."
+            )
+        return operand.new_empty(shape)
     places = [_index_dtype(i).clamp(0, n - 1) for i, n in zip(indices, sizes, strict=True)]
     found = unsigned.via_bits(lambda t: elements_at(t, places), operand)
     if mode is GatherScatterMode.PROMISE_IN_BOUNDS and differentiable(operand.dtype) and not is_plain_evaluation():
