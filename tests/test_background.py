@@ -1,5 +1,6 @@
 """The process that compiles: what it inherits, what it leaves alone, how it ends. Each program runs on the default tier."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -107,6 +108,41 @@ def test_what_the_cache_has_needs_no_process(tmp_path):
         out = run("np.random.seed(0); switched(function()); print(background.compiler()._worker is not None)",
                   JAXISH_CACHE_DIR=str(tmp_path))  # fmt: skip
         assert out == f"{expected}\n"
+
+
+def test_an_interrupt_from_the_terminal_is_for_the_users_code_alone(tmp_path):
+    # The worker waits at its start until the interrupt has been dealt with, so that it comes in the middle of its work.
+    go_on = str(tmp_path / "go on")
+    program = f"""
+import fcntl, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal of this session
+background._WORKER = "import os, time\\nwhile not os.path.exists({go_on!r}): time.sleep(0.05)\\n" + background._WORKER
+f = function(); f.check(); f.check()
+first = worker().pid
+print("ready", flush=True)
+try:
+    while True:
+        f.check()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+open({go_on!r}, "w").close()
+switched(f)
+print("the same" if worker().pid == first else "another", flush=True)
+"""
+    ours, theirs = os.openpty()
+    terminal = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "start_new_session": True}
+    environment = {**os.environ, "JAXISH_JIT_TIER": "auto"}
+    process = subprocess.Popen([sys.executable, "-c", HEAD + program], env=environment, **terminal)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # how Linux tells that nobody has the terminal any more
+        while part := os.read(ours, 1000):
+            said += part
+            if said == b"ready\r\n":
+                os.write(ours, b"\x03")  # Ctrl-C: the terminal signals the processes in its foreground
+    os.close(ours)
+    assert process.wait() == 0
+    assert said.replace(b"^C", b"").splitlines() == [b"ready", b"interrupted", b"the same"]
 
 
 def test_one_that_dies_is_replaced():
