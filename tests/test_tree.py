@@ -178,7 +178,7 @@ def test_a_partial_is_a_pytree_of_its_arguments():
 def nested(kind, depth):
     tree = np.float32(1)
     for _ in range(depth):
-        tree = kind([("a", tree)]) if kind is dict else kind([tree])
+        tree = kind([("a", tree)]) if kind is dict else kind([tree])  # pyright: ignore
     return tree
 
 
