@@ -105,6 +105,11 @@ def is_tracing() -> bool:
     return bool(tracing) and bool(_traces.stack)
 
 
+def is_plain_evaluation() -> bool:
+    """Tell whether operators run now and nobody will differentiate or batch them."""
+    return not tracing and functorch.peek_interpreter_stack() is None
+
+
 def base_of(tensor: Tensor) -> Tensor:
     """Return the plain tensor under all functorch wrappers (vmap, grad, jvp levels) of `tensor`."""
     while functorch.is_functorch_wrapped_tensor(tensor):

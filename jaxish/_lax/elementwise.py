@@ -18,7 +18,7 @@ from .._core.extended import compares_elements, moves_elements
 from .._core.primitive import conjugate
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike
-from .._tensors import arithmetic as tensor_functions
+from .._tensors import arithmetic, ordering
 from . import operands as ops
 from .operands import operand, operands
 
@@ -42,13 +42,13 @@ def neg(x: ArrayLike) -> Array:
 def sign(x: ArrayLike) -> Array:
     """Return -1, 0 or 1 by the sign of x, zeros and NaN as they are; x / |x| for complex x."""
     t, weak = operand("sign", x, ops.NUMBER)
-    return Array(tensor_functions.sign(t), weak)
+    return Array(arithmetic.sign(t), weak)
 
 
 def abs(x: ArrayLike) -> Array:
     """Return |x|, real for complex x. `TypeError` for unsigned integers and booleans."""
     t, weak = operand("abs", x, ops.FLOATING | ops.COMPLEX | ops.SIGNED)
-    return Array(tensor_functions.absolute(t), weak)
+    return Array(arithmetic.absolute(t), weak)
 
 
 def floor(x: ArrayLike) -> Array:
@@ -68,7 +68,7 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
     method = RoundingMethod(rounding_method)
     t, weak = operand("round", x, ops.FLOATING)
     even = method is RoundingMethod.TO_NEAREST_EVEN
-    return Array(torch.round(t) if even else tensor_functions.round_away_from_zero(t), weak)
+    return Array(torch.round(t) if even else arithmetic.round_away_from_zero(t), weak)
 
 
 def is_finite(x: ArrayLike) -> Array:
@@ -96,7 +96,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     if y < 0 and t.dtype in ops.INTEGER.dtypes:
         name = dtypes.TO_NUMPY[t.dtype].name
         raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({name}{list(t.shape)}, {y})")
-    return Array(tensor_functions.integer_power(t, int(y)), weak)
+    return Array(arithmetic.integer_power(t, int(y)), weak)
 
 
 def add(x: ArrayLike, y: ArrayLike) -> Array:
@@ -125,7 +125,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the upper half of the bits of the product of integers."""
     (a, b), weak = operands("mulhi", ops.INTEGER, x, y)
-    return Array(tensor_functions.multiply_high(a, b), weak)
+    return Array(arithmetic.multiply_high(a, b), weak)
 
 
 def div(x: ArrayLike, y: ArrayLike) -> Array:
@@ -143,13 +143,13 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
 def max(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the greater operand; complex numbers are ordered by real, then imaginary part."""
     (a, b), weak = operands("max", ops.ANY, x, y)
-    return Array(tensor_functions.maximum(a, b), weak)
+    return Array(ordering.maximum(a, b), weak)
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the lesser operand; complex numbers are ordered by real, then imaginary part."""
     (a, b), weak = operands("min", ops.ANY, x, y)
-    return Array(tensor_functions.minimum(a, b), weak)
+    return Array(ordering.minimum(a, b), weak)
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
@@ -166,7 +166,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     ops.check_broadcastable("pow", a, b)
     if b.dtype in unsigned.SIGNED:
         b = b.to(torch.int64)
-    return Array(tensor_functions.power(a, b), wa and wb)
+    return Array(arithmetic.power(a, b), wa and wb)
 
 
 def _power_operand(x: Any, position: int) -> tuple[Tensor, bool]:
@@ -177,7 +177,7 @@ def _power_operand(x: Any, position: int) -> tuple[Tensor, bool]:
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the floating number next to x1 in the direction of x2. Not differentiable."""
     (a, b), weak = operands("nextafter", ops.FLOATING, x1, x2)
-    return Array(tensor_functions.nextafter(a, b), weak)
+    return Array(arithmetic.nextafter(a, b), weak)
 
 
 # Complex numbers
@@ -296,13 +296,13 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
 def population_count(x: ArrayLike) -> Array:
     """Return the number of set bits of integers, in their dtype."""
     t, weak = operand("population_count", x, ops.INTEGER)
-    return Array(tensor_functions.population_count(t), weak)
+    return Array(arithmetic.population_count(t), weak)
 
 
 def clz(x: ArrayLike) -> Array:
     """Return the number of leading zero bits of integers, in their dtype."""
     t, weak = operand("clz", x, ops.INTEGER)
-    return Array(tensor_functions.count_leading_zeros(t), weak)
+    return Array(arithmetic.count_leading_zeros(t), weak)
 
 
 # Selection
@@ -319,7 +319,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
                 f"clamp requires {name}.shape == operand.shape or {name}.shape == (), got "
                 f"{name}.shape={tuple(bound.shape)}, operand.shape={tuple(t.shape)}."
             )
-    return Array(tensor_functions.clamp(t, low, high), all(a._weak for a in arrays))
+    return Array(arithmetic.clamp(t, low, high), all(a._weak for a in arrays))
 
 
 @moves_elements(1, 2)
@@ -456,7 +456,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Ar
     if mantissa_bits < 0:
         raise ValueError(f"reduce_precision: mantissa_bits must be non-negative; got {mantissa_bits}")
     t, weak = ops.operand("reduce_precision", operand, ops.FLOATING)
-    return Array(tensor_functions.reduced_precision(t, exponent_bits, mantissa_bits), weak)
+    return Array(arithmetic.reduced_precision(t, exponent_bits, mantissa_bits), weak)
 
 
 def dtype(x: Any) -> Any:

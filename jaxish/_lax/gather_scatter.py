@@ -15,10 +15,10 @@ from torch import Tensor
 from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, tensor_of
 from .._core.extended import moves_elements
+from .._core.graph import is_plain_evaluation
 from .._core.primitive import differentiable
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
-from .._tensors.arithmetic import is_plain_evaluation
 from .._tensors.elements import GatherScatterMode, default_fill, drop_cotangents, elements_at, put_elements
 from . import operands as ops
 from .operands import check_same_dtypes, check_shapelike

@@ -3,7 +3,6 @@
 Dimensions are counted from the front and given one by one. Results keep the dtype of the operand.
 """
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +16,8 @@ from .._core.array import Array, tensor_of, type_text
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
+from .._tensors import ordering
+from .._tensors.ordering import first_extreme, highest, lowest
 from . import elementwise
 from . import operands as ops
 from .operands import DtypeSet
@@ -85,37 +86,11 @@ def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
     return Array(extremum(t, dims, greatest=False), weak)
 
 
-def lowest(dtype: torch.dtype) -> Any:
-    """Return the least value of a dtype, minus infinity for floating ones."""
-    if dtype.is_floating_point or dtype.is_complex:
-        return -math.inf
-    return False if dtype is torch.bool else torch.iinfo(dtype).min
-
-
-def highest(dtype: torch.dtype) -> Any:
-    """Return the greatest value of a dtype, infinity for floating ones."""
-    if dtype.is_floating_point or dtype.is_complex:
-        return math.inf
-    return True if dtype is torch.bool else torch.iinfo(dtype).max
-
-
 def extremum(t: Tensor, dims: Sequence[int], greatest: bool) -> Tensor:
-    """Return the greatest or least elements of a tensor over `dims`."""
-    if not dims:
-        return t
-    if _empty(t, dims):
+    """Return the greatest or least elements over `dims`, and the other end of the dtype's range where there are none."""
+    if dims and _empty(t, dims):
         return _constant(t, dims, lowest(t.dtype) if greatest else highest(t.dtype))
-    if t.dtype.is_complex:
-        return _complex_extremum(t, dims, greatest)
-    return unsigned.amax(t, dims) if greatest else unsigned.amin(t, dims)
-
-
-def _complex_extremum(t: Tensor, dims: Sequence[int], greatest: bool) -> Tensor:
-    # In lexicographic order: the extreme real part, then the extreme imaginary part of those that have it.
-    reduce, outside = (torch.amax, -math.inf) if greatest else (torch.amin, math.inf)
-    real = reduce(t.real, tuple(dims), True)
-    imag = reduce(torch.where(t.real == real, t.imag, outside), tuple(dims))
-    return torch.complex(real.squeeze(tuple(dims)), imag)
+    return ordering.extremum(t, dims, greatest)
 
 
 def _logical(name: str, operand: Any, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...], bool]:
@@ -272,14 +247,6 @@ def _position(name: str, operand: Any, axis: int, index_dtype: Any) -> Array:
             "Accepted dtypes at position 0 are subtypes of integer, floating, bool."
         )
     return Array(first_extreme(t, axis, greatest=name == "argmax").to(dtypes.to_torch(dtype)))
-
-
-def first_extreme(t: Tensor, axis: int, greatest: bool) -> Tensor:
-    """Return the position (int64) of the first greatest or least element, or of the first NaN."""
-    t = unsigned.ordered(t.detach())
-    if t.dtype is torch.bool:
-        t = t.to(torch.uint8)
-    return torch.argmax(t, axis) if greatest else torch.argmin(t, axis)
 
 
 # Scans

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._core import duals, unsigned
 from .._core.primitive import Dims, Primitive, TensorType, instantiate
-from .._tensors.arithmetic import maximum, minimum
+from .._tensors.ordering import maximum, minimum
 from .control_flow.associative_scan import prefixes
 
 

@@ -10,6 +10,7 @@ from .._core import unsigned
 from .._core.array import Array, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.typing import ArrayLike
+from .._tensors.ordering import gathered, sorted_by_keys
 from . import operands as ops
 
 
@@ -38,26 +39,6 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
         sorted_tensors = sorted_by_keys(tensors, dim, num_keys)
     results = [Array(t, a._weak) for t, a in zip(sorted_tensors, arrays, strict=True)]
     return tuple(results) if many else results[0]
-
-
-def sorted_by_keys(tensors: Sequence[Tensor], dim: int, num_keys: int) -> list[Tensor]:
-    """Return tensors sorted stably in lexicographic order of the first `num_keys`."""
-    keys = [part for t in tensors[:num_keys] for part in ((t.real, t.imag) if t.dtype.is_complex else (t,))]
-    if len(keys) == 1:
-        first, order = unsigned.sort(tensors[0], dim)
-        return [first, *(gathered(t, dim, order) for t in tensors[1:])]
-    # Stable sorts by each key, the last one first.
-    order = None
-    for key in reversed(keys):
-        step = unsigned.sort(key.detach() if order is None else gathered(key.detach(), dim, order), dim)[1]
-        order = step if order is None else order.gather(dim, step)
-    assert order is not None
-    return [gathered(t, dim, order) for t in tensors]
-
-
-def gathered(t: Tensor, dim: int, order: Tensor) -> Tensor:
-    """Return the elements of `t` at places `order` along a dimension."""
-    return unsigned.via_bits(lambda x: torch.gather(x, dim, order), t)
 
 
 def sort_key_val(

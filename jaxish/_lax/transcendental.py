@@ -12,7 +12,7 @@ import torch
 
 from .._core.array import Array
 from .._core.typing import ArrayLike
-from .._tensors import arithmetic as tensor_functions
+from .._tensors import arithmetic
 from . import operands as ops
 from .operands import operand, operands
 
@@ -148,7 +148,7 @@ def cbrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     if accuracy is not None:
         _check(accuracy)
     t, weak = operand("cbrt", x, ops.FLOATING)
-    return Array(tensor_functions.cbrt(t), weak)
+    return Array(arithmetic.cbrt(t), weak)
 
 
 def asin(x: ArrayLike) -> Array:
@@ -190,7 +190,7 @@ def asinh(x: ArrayLike) -> Array:
 def acosh(x: ArrayLike) -> Array:
     """Return the inverse hyperbolic cosine of x."""
     t, weak = operand("acosh", x, ops.INEXACT)
-    return Array(tensor_functions.acosh(t), weak)
+    return Array(arithmetic.acosh(t), weak)
 
 
 def atanh(x: ArrayLike) -> Array:
@@ -202,4 +202,4 @@ def atanh(x: ArrayLike) -> Array:
 def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the angle of the point whose ordinate is x and whose abscissa is y."""
     (a, b), weak = operands("atan2", ops.INEXACT, x, y)
-    return Array(tensor_functions.atan2(a, b), weak)
+    return Array(arithmetic.atan2(a, b), weak)

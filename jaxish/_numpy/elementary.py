@@ -8,9 +8,10 @@ from torch import Tensor
 
 from .._core import dtypes, selection
 from .._core.array import Array, tensor_of
+from .._core.graph import is_plain_evaluation
 from .._core.promotion import promote_inexact
 from .._core.typing import ArrayLike
-from .._tensors import arithmetic as tensor_functions
+from .._tensors import arithmetic
 from . import ufunc_reductions
 from .arguments import pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc
@@ -74,7 +75,7 @@ def cbrt(x: ArrayLike, /) -> Array:
     a, weak = _one("cbrt", x)
     if a.is_complex():
         raise TypeError(f"cbrt does not accept dtype {dtypes.TO_NUMPY[a.dtype]}.")
-    return Array(tensor_functions.cbrt(a), weak)
+    return Array(arithmetic.cbrt(a), weak)
 
 
 def sin(x: ArrayLike, /) -> Array:
@@ -116,7 +117,7 @@ def arctan(x: ArrayLike, /) -> Array:
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1), in [-pi, pi]."""
     a, b, weak = pair_inexact("arctan2", x1, x2)
-    return Array(tensor_functions.atan2(a, b), weak)
+    return Array(arithmetic.atan2(a, b), weak)
 
 
 def sinh(x: ArrayLike, /) -> Array:
@@ -146,7 +147,7 @@ def arcsinh(x: ArrayLike, /) -> Array:
 def arccosh(x: ArrayLike, /) -> Array:
     """Return the inverse hyperbolic cosine of x, the branch with nonnegative real part."""
     a, weak = _one("arccosh", x)
-    return Array(tensor_functions.acosh(a), weak)
+    return Array(arithmetic.acosh(a), weak)
 
 
 def arctanh(x: ArrayLike, /) -> Array:
@@ -215,7 +216,7 @@ def radians(x: ArrayLike, /) -> Array:
 def sinc(x: ArrayLike, /) -> Array:
     """Return sin(pi x) / (pi x), 1 at zero."""
     a, weak = _one("sinc", x)
-    return Array(torch.sinc(a) if tensor_functions.is_plain_evaluation() else _sinc(a), weak)
+    return Array(torch.sinc(a) if is_plain_evaluation() else _sinc(a), weak)
 
 
 def _sinc(a: Tensor) -> Tensor:
@@ -244,10 +245,10 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if a.is_complex():
         raise ValueError("jnp.hypot is not well defined for complex inputs. Convert to real values first: jnp.abs(x).")
     weak = weak and without_strong_arrays(x1, x2)
-    if tensor_functions.is_plain_evaluation():
+    if is_plain_evaluation():
         return Array(torch.hypot(a, b), weak)
     zero = (a == 0) & (b == 0)  # where torch's derivative is 0 / 0
-    kink = (tensor_functions.absolute(a) + tensor_functions.absolute(b)) / 2
+    kink = (arithmetic.absolute(a) + arithmetic.absolute(b)) / 2
     return Array(torch.where(zero, kink, torch.hypot(torch.where(zero, 1, a), b)), weak)
 
 

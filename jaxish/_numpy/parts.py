@@ -11,7 +11,7 @@ from .._core.array import Array
 from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike
-from .._tensors import arithmetic as tensor_functions
+from .._tensors import arithmetic
 from .arguments import float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
 from .manipulation import _weak
 
@@ -82,7 +82,7 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the number next to x in the direction of y."""
     a, b, weak = _real_pair("nextafter", x, y)
-    return Array(tensor_functions.nextafter(a, b), weak)
+    return Array(arithmetic.nextafter(a, b), weak)
 
 
 def spacing(x: ArrayLike, /) -> Array:
@@ -92,8 +92,8 @@ def spacing(x: ArrayLike, /) -> Array:
         raise ValueError("jnp.spacing is not defined for complex inputs.")
     infinity = torch.full_like(t, math.inf)
     if t.dtype is torch.float16:
-        return Array(tensor_functions.nextafter(t, infinity) - t)
-    found = tensor_functions.nextafter(t, torch.copysign(infinity, t)) - t
+        return Array(arithmetic.nextafter(t, infinity) - t)
+    found = arithmetic.nextafter(t, torch.copysign(infinity, t)) - t
     least = torch.copysign(torch.full_like(t, _smallest(t.dtype)), t)
     return Array(torch.where(found == 0, least, found))
 
@@ -173,7 +173,7 @@ def bitwise_count(x: ArrayLike, /) -> Array:
     if t.dtype is torch.bool:
         t = t.to(int_dtype())
     t = unsigned.abs(t)
-    return Array(tensor_functions.population_count(t).to(torch.uint8))
+    return Array(arithmetic.population_count(t).to(torch.uint8))
 
 
 def view_as(a: Array, dtype: Any = None) -> Array:

@@ -11,8 +11,8 @@ from .._core.dimensions import canonical_axes
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._devices.shardings import NamedSharding, PartitionSpec
+from .._tensors.ordering import sorted_with_order
 from .arguments import no_sharding
-from .sorting import sort_tensor
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
@@ -80,7 +80,7 @@ def _at_levels(t: Tensor, levels: Tensor, method: str, skip_nans: bool, w: Tenso
     isnan = torch.isnan(t)
     if not skip_nans:
         t = torch.where(isnan.any(-1, keepdim=True), math.nan, t)
-    ordered, order = sort_tensor(t, -1)
+    ordered, order = sorted_with_order(t, -1)
     if w is not None:
         w = torch.gather(w, -1, order)
     count = t.shape[-1]

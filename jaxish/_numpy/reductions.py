@@ -15,6 +15,7 @@ from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
+from .._tensors import ordering
 from .arguments import Axis, converted, int_dtype, no_out
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
@@ -82,38 +83,11 @@ def prod_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Ten
     return a
 
 
-def max_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
-    """Return the maximum along `axes`; its derivative is shared evenly by equal maxima."""
-    if axes and a.is_complex():
-        return _complex_extremum(torch.amax, -math.inf, a, axes, keepdims)
-    return unsigned.amax(a, axes, keepdims)
-
-
-def min_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
-    """Return the minimum along `axes`; its derivative is shared evenly by equal minima."""
-    if axes and a.is_complex():
-        return _complex_extremum(torch.amin, math.inf, a, axes, keepdims)
-    return unsigned.amin(a, axes, keepdims)
-
-
-def _complex_extremum(
-    extremum: Callable[..., Tensor], worst: float, a: Tensor, axes: tuple[int, ...], keepdims: bool
-) -> Tensor:
-    real = extremum(a.real, axes, True)
-    imaginary = extremum(torch.where(a.real == real, a.imag, worst), axes, True)
-    imaginary = torch.where(torch.isnan(real), 0.0, imaginary)
-    found = torch.complex(real, imaginary)
-    return found if keepdims else found.squeeze(axes)
-
-
 def _nothing_left(a: Tensor, axes: tuple[int, ...]) -> bool:
     return builtins.any(a.shape[d] == 0 for d in axes)
 
 
-def _extremum(
-    function: str, reduce: _Reducer, combine: Callable[..., Tensor], worst: float,
-    a: Any, axis: Any, keepdims: bool, initial: Any, where: Any,
-) -> Array:  # fmt: skip
+def _extremum(function: str, greatest: bool, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Array:
     t = tensor(function, a)
     mask = mask_of(function, where)
     if initial is None and mask is not None:
@@ -126,33 +100,16 @@ def _extremum(
     if empty and initial is None:
         raise ValueError(f"zero-size array to reduction operation {function} which has no identity")
     if initial is None:
-        return Array(reduce(t, axes, keepdims))
+        return Array(ordering.extremum(t, axes, greatest, keepdims))
     start = initial_value(initial, t.dtype)
     if mask is not None:
-        t = torch.where(mask, t, _extreme_value(t, worst))
+        worst = ordering.lowest(t.dtype) if greatest else ordering.highest(t.dtype)
+        t = torch.where(mask, t, torch.full((), worst, dtype=t.dtype, device=t.device))
     if empty:
         sizes = [n if i not in axes else 1 for i, n in enumerate(t.shape) if keepdims or i not in axes]
         return Array(start.expand(sizes))
-    return Array(combine(start, reduce(t, axes, keepdims)))
-
-
-def _extreme_value(t: Tensor, worst: float) -> Tensor:
-    dtype = t.dtype
-    value: Any = worst
-    if dtype is torch.bool:
-        value = worst > 0
-    elif not (dtype.is_floating_point or dtype.is_complex):
-        info = torch.iinfo(dtype)
-        value = info.max if worst > 0 else info.min
-    return torch.full((), value, dtype=dtype, device=t.device)
-
-
-def _combine_max(a: Tensor, b: Tensor) -> Tensor:
-    return max_tensor(torch.stack(torch.broadcast_tensors(a, b)), (0,)) if a.is_complex() else unsigned.maximum(a, b)
-
-
-def _combine_min(a: Tensor, b: Tensor) -> Tensor:
-    return min_tensor(torch.stack(torch.broadcast_tensors(a, b)), (0,)) if a.is_complex() else unsigned.minimum(a, b)
+    combine = ordering.maximum if greatest else ordering.minimum
+    return Array(combine(start, ordering.extremum(t, axes, greatest, keepdims)))
 
 
 def promoted_integer(dtype: torch.dtype) -> torch.dtype:
@@ -232,7 +189,7 @@ def max(
     Raises `ValueError` for no elements without `initial`, and for `where` without `initial`.
     """
     no_out("max", out)
-    return _extremum("max", max_tensor, _combine_max, -math.inf, a, axis, keepdims, initial, where)
+    return _extremum("max", True, a, axis, keepdims, initial, where)
 
 
 def min(
@@ -244,7 +201,7 @@ def min(
     Raises `ValueError` for no elements without `initial`, and for `where` without `initial`.
     """
     no_out("min", out)
-    return _extremum("min", min_tensor, _combine_min, math.inf, a, axis, keepdims, initial, where)
+    return _extremum("min", False, a, axis, keepdims, initial, where)
 
 
 def amax(

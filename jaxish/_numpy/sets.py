@@ -15,10 +15,10 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, promote, tensor
 from .._core.typing import ArrayLike
+from .._tensors.ordering import sorted_with_order
 from .arguments import int_dtype
 from .creation import asarray
 from .searching import nonzero, places_in
-from .sorting import sort_tensor
 
 _ADVICE = (
     "The error arose for the first argument of jnp.{}(). To make it compatible with JIT and other transforms, give a "
@@ -48,12 +48,12 @@ def _sorted_rows(t: Tensor, equal_nan: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return the rows of `t` in order, which of them are the first of their kind, and where they came from."""
     rows = t.reshape(t.shape[0], math.prod(t.shape[1:]))
     if rows.shape[1] == 1:
-        values, order = sort_tensor(rows.reshape(-1), 0)
+        values, order = sorted_with_order(rows.reshape(-1), 0)
         rows = values.reshape(-1, 1)
     else:
         order = torch.arange(rows.shape[0], device=t.device)
         for column in reversed(range(rows.shape[1])):
-            order = order[sort_tensor(_select(rows[:, column], order), 0)[1]]
+            order = order[sorted_with_order(_select(rows[:, column], order), 0)[1]]
         rows = _select(rows, order)
     first = torch.ones((rows.shape[0],), dtype=torch.bool, device=t.device)
     if rows.shape[0] > 1:
@@ -185,7 +185,7 @@ def _member(a: Tensor, b: Tensor) -> Tensor:
         return torch.zeros(a.shape, dtype=torch.bool, device=a.device)
     if a.is_complex():
         return (a.unsqueeze(-1) == b).any(-1)
-    ordered = sort_tensor(b, 0)[0]
+    ordered = sorted_with_order(b, 0)[0]
     place = places_in(ordered, a, False).clamp(max=b.shape[0] - 1)
     return unsigned.eq(a, _select(ordered, place.reshape(-1)).reshape(a.shape))
 
@@ -280,7 +280,7 @@ def _merged(a: Tensor, b: Tensor, assume_unique: bool) -> tuple[Tensor, Tensor, 
             _, first, order = _distinct(t)
             parts.append(torch.zeros(t.shape, dtype=torch.bool, device=t.device).scatter(0, order, first))
         counted = torch.cat(parts)
-    values, order = sort_tensor(both, 0)
+    values, order = sorted_with_order(both, 0)
     counted = counted[order]
     moved = torch.sort((~counted).to(torch.uint8), stable=True).indices
     return _select(values, moved), counted[moved], order[moved]

@@ -13,27 +13,10 @@ from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
+from .._tensors.ordering import sorted_with_order
 from .arguments import dtype_or, int_dtype, no_out
 from .manipulation import _weak
 from .reductions import static_axis
-
-
-def sort_tensor(t: Tensor, axis: int, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """Return sorted elements and their former positions (int64); the order is stable, NaN is largest."""
-    if t.is_complex():
-        return _sort_complex(t, axis, descending)
-    if t.dtype is torch.bool:
-        values, order = torch.sort(t.to(torch.uint8), dim=axis, descending=descending, stable=True)
-        return values.to(torch.bool), order
-    values, order = torch.sort(unsigned.ordered(t), dim=axis, descending=descending, stable=True)
-    return unsigned.from_ordered(values, t.dtype), order
-
-
-def _sort_complex(t: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
-    order = torch.sort(t.imag, dim=axis, descending=descending, stable=True).indices
-    by_real = torch.sort(torch.gather(t.real, axis, order), dim=axis, descending=descending, stable=True).indices
-    order = torch.gather(order, axis, by_real)
-    return torch.gather(t, axis, order), order
 
 
 def _axis_of(t: Tensor, axis: int | None) -> tuple[Tensor, int]:
@@ -58,7 +41,7 @@ def sort(
     """Return `a` sorted along `axis` (None: flattened). `stable` False allows what True does."""
     _no_kind(kind, order, "sort")
     t, axis = _axis_of(tensor("sort", a), axis)
-    values = sort_tensor(t, axis)[0]
+    values = sorted_with_order(t, axis)[0]
     return Array(unsigned.flip(values, (axis,)) if descending else values, _weak(a))
 
 
@@ -70,7 +53,7 @@ def argsort(
     _no_kind(kind, order, "argsort")
     t, axis = _axis_of(tensor("argsort", a), axis)
     target = int_dtype() if dtype is None else dtype_or(dtype, "argsort", int)
-    return Array(sort_tensor(t.detach(), axis, descending)[1].to(target))
+    return Array(sorted_with_order(t.detach(), axis, descending)[1].to(target))
 
 
 def sort_complex(a: ArrayLike) -> Array:
@@ -100,7 +83,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
         if order is not None:
             places = order
             t = unsigned.via_bits(lambda x, places=places: torch.gather(x, axis, places), t)
-        step = sort_tensor(t, axis)[1]
+        step = sorted_with_order(t, axis)[1]
         order = step if order is None else torch.gather(order, axis, step)
     assert order is not None
     return Array(order.to(int_dtype()))
@@ -120,7 +103,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     t = tensor("partition", a)
     axis = canonical_axis(axis, t.dim())
     kth = _check_partition(t, kth, axis, "partition")
-    values, _ = sort_tensor(t, axis)
+    values, _ = sorted_with_order(t, axis)
     # JAX takes the smallest elements ascending and the others by descending negation, both sorted.
     bottom, top = values.split([kth + 1, t.shape[axis] - kth - 1], axis)
     return Array(torch.cat([bottom, top], axis))
@@ -131,7 +114,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     t = tensor("argpartition", a)
     axis = canonical_axis(axis, t.dim())
     _check_partition(t, kth, axis, "argpartition")
-    return Array(sort_tensor(t.detach(), axis)[1].to(int_dtype()))
+    return Array(sorted_with_order(t.detach(), axis)[1].to(int_dtype()))
 
 
 # ------------------------------------------------------------------------------------------------ extreme elements

@@ -13,7 +13,7 @@ from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact
 from .._core.typing import ArrayLike
 from .._core.unsigned import SIGNED
-from .._tensors import arithmetic as tensor_functions
+from .._tensors import arithmetic, ordering
 from . import cumulative, reductions, ufunc_reductions
 from .arguments import int_dtype, pair, pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc, unary_ufunc
@@ -163,7 +163,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
             raise TypeError(f"Integers cannot be raised to negative powers, got x ** {exponent}.")
         if exponent > 127 and not (a.is_floating_point() or a.is_complex()):
             return Array(_large_power(a, exponent), weak)  # torch refuses an exponent that the dtype cannot hold
-        return Array(tensor_functions.integer_power(a, exponent), weak)
+        return Array(arithmetic.integer_power(a, exponent), weak)
     first, second = as_array(x1), as_array(x2)
     a, b, weak = _pair_numeric("power", x1, x2)
     if not (a.is_floating_point() or a.is_complex()):
@@ -173,7 +173,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     whole = not (other.is_floating_point or other.is_complex or other is torch.bool)
     if (source.is_floating_point or source.is_complex) and whole:
         weak = first.weak_type and second.weak_type
-    return Array(tensor_functions.power(a, b), weak)
+    return Array(arithmetic.power(a, b), weak)
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -206,7 +206,7 @@ def _int_power(a: Tensor, b: Tensor) -> Tensor:
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x to the power y as floating or complex numbers."""
     a, b, weak = pair_inexact("float_power", x, y)
-    return Array(tensor_functions.power(a, b), weak)
+    return Array(arithmetic.power(a, b), weak)
 
 
 def square(x: ArrayLike, /) -> Array:
@@ -226,7 +226,7 @@ def reciprocal(x: ArrayLike, /) -> Array:
 def absolute(x: ArrayLike, /) -> Array:
     """Return the absolute value of x: real for complex numbers, x itself for booleans."""
     (a,), weak = promote("absolute", x)
-    return Array(a if a.dtype is torch.bool else tensor_functions.absolute(a), weak)
+    return Array(a if a.dtype is torch.bool else arithmetic.absolute(a), weak)
 
 
 def abs(x: ArrayLike, /) -> Array:
@@ -238,14 +238,14 @@ def fabs(x: ArrayLike, /) -> Array:
     """Return the absolute value of x as floating numbers. Raises `TypeError` for complex numbers."""
     (a,), weak = promote_inexact("fabs", x)
     _refuse("fabs", a, "c")
-    return Array(tensor_functions.absolute(a), weak)
+    return Array(arithmetic.absolute(a), weak)
 
 
 def sign(x: ArrayLike, /) -> Array:
     """Return -1, 0 or 1; x / |x| for complex numbers, NaN for NaN. Raises `TypeError` for booleans."""
     (a,), weak = promote("sign", x)
     _refuse("sign", a, "b")
-    return Array(tensor_functions.sign(a), weak)
+    return Array(arithmetic.sign(a), weak)
 
 
 @binary_ufunc(reduce=ufunc_reductions.reduce_max)
@@ -255,7 +255,7 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     Where they are equal, the derivative is shared evenly.
     """
     a, b, weak = pair("maximum", x, y)
-    return Array(tensor_functions.maximum(a, b), weak)
+    return Array(ordering.maximum(a, b), weak)
 
 
 @binary_ufunc(reduce=ufunc_reductions.reduce_min)
@@ -265,19 +265,19 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     Where they are equal, the derivative is shared evenly.
     """
     a, b, weak = pair("minimum", x, y)
-    return Array(tensor_functions.minimum(a, b), weak)
+    return Array(ordering.minimum(a, b), weak)
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the larger of x1 and x2; where one is NaN, the other. Where they are equal, x2 has the derivative."""
     a, b, weak = pair("fmax", x1, x2)
-    return Array(selection.where(_ordered(unsigned.gt, a, b) | (b != b), a, b), weak)
+    return Array(selection.where(ordering.compared(unsigned.gt, a, b) | (b != b), a, b), weak)
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the smaller of x1 and x2; where one is NaN, the other. Where they are equal, x2 has the derivative."""
     a, b, weak = pair("fmin", x1, x2)
-    return Array(selection.where(_ordered(unsigned.lt, a, b) | (b != b), a, b), weak)
+    return Array(selection.where(ordering.compared(unsigned.lt, a, b) | (b != b), a, b), weak)
 
 
 def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
@@ -308,13 +308,7 @@ def _is_complex(x: Any) -> bool:
 
 def _compare(operation: Callable[..., Tensor], function: str, x: Any, y: Any) -> Array:
     a, b, weak = pair(function, x, y)
-    return Array(_ordered(operation, a, b), weak)
-
-
-def _ordered(operation: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
-    if a.is_complex():
-        return selection.where(a.real == b.real, operation(a.imag, b.imag), operation(a.real, b.real))
-    return operation(a, b)
+    return Array(ordering.compared(operation, a, b), weak)
 
 
 @compares_elements("all")

@@ -10,14 +10,9 @@ import math
 import torch
 from torch import Tensor
 
-from .._core import functorch, graph, selection, unsigned
+from .._core import selection, unsigned
+from .._core.graph import is_plain_evaluation
 from .elementwise import Elementwise
-
-
-def is_plain_evaluation() -> bool:
-    """Tell whether operators run now and nobody will differentiate them."""
-    return not graph.tracing and functorch.peek_interpreter_stack() is None
-
 
 _ABSOLUTE = Elementwise("abs", torch.abs, (lambda x: torch.where(x >= 0, 1.0, -1.0).to(x.dtype),))
 
@@ -98,26 +93,6 @@ def integer_power(x: Tensor, exponent: int) -> Tensor:
     if exponent < 0:
         return _negative_power(exponent)(x)
     return unsigned.via_bits(lambda t: torch.pow(t, exponent), x)
-
-
-def maximum(x: Tensor, y: Tensor) -> Tensor:
-    """Return the greater operand, complex ones in lexicographic order."""
-    return _complex_choice(_complex_less(y, x), x, y) if x.dtype.is_complex else unsigned.maximum(x, y)
-
-
-def minimum(x: Tensor, y: Tensor) -> Tensor:
-    """Return the lesser operand, complex ones in lexicographic order."""
-    return _complex_choice(_complex_less(x, y), x, y) if x.dtype.is_complex else unsigned.minimum(x, y)
-
-
-def _complex_choice(first: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    chosen = selection.where(first, x, y)
-    # Equal operands share the derivative.
-    return chosen if is_plain_evaluation() else selection.where(x == y, x / 2 + y / 2, chosen)
-
-
-def _complex_less(x: Tensor, y: Tensor) -> Tensor:
-    return selection.where(x.real == y.real, x.imag < y.imag, x.real < y.real)
 
 
 def _cbrt(x: Tensor) -> Tensor:

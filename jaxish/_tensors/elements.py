@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from .._core import functorch, graph, selection, unsigned
-from .._core.graph import TensorType
+from .._core.graph import TensorType, is_plain_evaluation
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
-from .arithmetic import is_plain_evaluation
 
 
 class GatherScatterMode(enum.Enum):

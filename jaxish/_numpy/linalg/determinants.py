@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array
-from ..._core.graph import TensorType
+from ..._core.graph import TensorType, is_plain_evaluation
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
-from ..._tensors import arithmetic as tensor_functions
 from .decompositions import adjoint, matrices
 
 
@@ -111,7 +110,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     (t,) = matrices("slogdet", a, square=True)
     if method == "qr" and t.is_complex():
         raise NotImplementedError("slogdet method='qr' not implemented for complex inputs")
-    plain = tensor_functions.is_plain_evaluation()
+    plain = is_plain_evaluation()
     sign, logarithm = torch.linalg.slogdet(t) if plain else _LOG_DETERMINANT(t)
     return SlogdetResult(Array(sign), Array(logarithm))
 
@@ -126,4 +125,4 @@ def det(a: ArrayLike) -> Array:
     if size == 3:
         minors = torch.linalg.cross(t[..., 1, :], t[..., 2, :], dim=-1)
         return Array((t[..., 0, :] * minors).sum(-1))
-    return Array(torch.linalg.det(t) if tensor_functions.is_plain_evaluation() else _DETERMINANT(t)[0])
+    return Array(torch.linalg.det(t) if is_plain_evaluation() else _DETERMINANT(t)[0])

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..._core.graph import TensorType
+from ..._core.graph import TensorType, is_plain_evaluation
 from ..._core.primitive import Dims, Primitive, batch_front, instantiate
-from ..._tensors import arithmetic as tensor_functions
 from .decompositions import adjoint
 
 
 def solve_systems(a: Tensor, b: Tensor) -> Tensor:
     """Return x with a @ x = b for batches of matrices; infinities and NaN where `a` is singular."""
-    if tensor_functions.is_plain_evaluation():
+    if is_plain_evaluation():
         return torch.linalg.solve_ex(a, b).result
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return _SOLUTION(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))[0]
