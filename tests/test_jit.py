@@ -3,6 +3,7 @@
 import functools
 import pickle
 
+import jax
 import numpy as np
 import pytest
 from oracle import agree
@@ -156,7 +157,30 @@ def test_stages():
     )
     assert lowered.out_info.shape == (2, 4)
     assert "aten.mm" in lowered.as_text()
-    assert lowered.cost_analysis()["flops"] == 2 * 2 * 3 * 4
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j: lambda x: x @ x,
+        lambda j: lambda x: x @ x[0],
+        lambda j: lambda x: j.numpy.sin(x) + x,
+        lambda j: lambda x: x.sum(),
+        lambda j: lambda x: x * 2 + j.numpy.ones((3, 3)),
+    ],
+)
+def test_cost_analysis_counts_as_xla(program):
+    x = np.ones((3, 3), np.float32)
+    wanted = jax.jit(program(jax)).lower(x).compile().cost_analysis()
+    found = jaxish.jit(program(jaxish)).lower(x).compile().cost_analysis()
+    for name in ("flops", "transcendentals"):
+        assert found.get(name) == wanted.get(name)  # pyright: ignore
+
+
+def test_cost_analysis_runs_nothing():
+    constant = jaxish.numpy.arange(3.0)
+    loop = jaxish.jit(lambda x: jaxish.lax.scan(lambda c, _: (c @ x + constant, None), x, None, length=5)[0])
+    assert loop.lower(np.ones((3, 3), np.float32)).cost_analysis()["flops"] == 54 + 9  # the body once, as XLA counts
 
 
 def test_make_jaxpr_prints_as_jax_does():

@@ -46,7 +46,7 @@ class Primitive:
     @property
     def has_effect(self) -> bool:
         """Whether a call does something besides computing its results, so that it must stay although they are unused."""
-        return any(map(graph.has_effects, _graphs_in(vars(self).values())))
+        return any(map(graph.has_effects, graphs_of(self)))
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         """Return the types of the results."""
@@ -129,6 +129,11 @@ def graph_identity(body: Graph) -> str:
         text = f"{body.module.code}{body.in_types}{inner}"
         found = body.cache["identity"] = hashlib.sha256(text.encode()).hexdigest()[:32]
     return found
+
+
+def graphs_of(primitive: Primitive) -> list[Graph]:
+    """Return the graphs that a primitive holds, each once."""
+    return list({id(body): body for body in _graphs_in(vars(primitive).values())}.values())
 
 
 def _graphs_in(values: Iterable[Any]) -> Iterator[Graph]:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-import torch
-
 from .._compile import executable
 from .._core import config, tree
 from .._core.array import Array, tensor_of, type_text
+from .cost import bytes_of, cost_of
 from .jaxpr import ClosedJaxpr, closed_jaxpr
 from .program import Program
 
@@ -96,12 +95,8 @@ class Lowered:
         return executable.lowered(self._body, config.backend.value)
 
     def cost_analysis(self) -> dict[str, float]:
-        """Return an estimate: `flops` of matrix products and convolutions, as torch counts them."""
-        from torch.utils.flop_counter import FlopCounterMode
-
-        with FlopCounterMode(display=False) as counter:
-            self._body(*executable.examples(self._body))
-        return {"flops": float(counter.get_total_flops())}
+        """Return estimates of the work: `flops`, `transcendentals` (where there are any) and `bytes accessed`."""
+        return cost_of(self._body)
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
         """Compile now and return the executable. Raises `NotImplementedError` for compiler options."""
@@ -151,7 +146,7 @@ class Compiled:
     def memory_analysis(self) -> "MemoryStats":
         """Return the bytes of arguments and results."""
         body = self._program.closed.graph
-        sizes = [sum(_bytes(t) for t in types) for types in (body.in_types, body.out_types)]
+        sizes = [bytes_of(types) for types in (body.in_types, body.out_types)]
         return MemoryStats(argument_size_in_bytes=sizes[0], output_size_in_bytes=sizes[1])
 
     def runtime_executable(self) -> Any:
@@ -165,10 +160,6 @@ class MemoryStats:
 
     argument_size_in_bytes: int
     output_size_in_bytes: int
-
-
-def _bytes(type: Any) -> int:
-    return torch.Size(type.shape).numel() * type.dtype.itemsize
 
 
 @runtime_checkable
