@@ -355,6 +355,11 @@ def default_torch_device() -> torch.device:
     return torch.device(chosen) if isinstance(chosen, str) else chosen.torch_device
 
 
+def is_weak(x: Any) -> bool:
+    """Tell whether `x` is weakly typed: arrays by their flag, Python numbers always."""
+    return x._weak if isinstance(x, Array) else type(x) in (int, float, complex) or bool(getattr(x, "weak_type", False))
+
+
 _SCALARS = (bool, int, float, complex)
 
 

@@ -59,7 +59,9 @@ class Operator:
 
 # torch's names, with JAX's where it is another one.
 _NAMES = {
-    Kind.RESHAPE: "reshape view:reshape _unsafe_view:reshape unsqueeze:broadcast_in_dim squeeze alias:copy detach:stop_gradient",
+    Kind.RESHAPE: (
+        "reshape view:reshape _unsafe_view:reshape unsqueeze:broadcast_in_dim squeeze alias:copy detach:stop_gradient"
+    ),
     Kind.PERMUTE: "permute:transpose transpose t:transpose",
     Kind.VIEW: (
         "expand:broadcast_in_dim select:squeeze slice unbind:unstack split split_with_sizes:split diagonal as_strided "
@@ -96,7 +98,8 @@ _NAMES = {
         "select_scatter:scatter diagonal_scatter:scatter"
     ),
     Kind.OTHER: (
-        "scatter scatter_add:scatter-add scatter_reduce:scatter cat:concatenate constant_pad_nd:pad flip:rev gather index:gather index_select:gather sort cumsum cumprod "
+        "scatter scatter_add:scatter-add scatter_reduce:scatter cat:concatenate constant_pad_nd:pad flip:rev gather "
+        "index:gather index_select:gather sort cumsum cumprod "
         "logcumsumexp:cumlogsumexp cummax cummin _linalg_solve_ex linalg_cholesky_ex:cholesky "
         "_linalg_eigh:eigh _linalg_svd:svd linalg_lu_factor_ex:lu linalg_qr:qr linalg_solve_triangular:triangular_solve "
         "_fft_c2c:fft _fft_r2c:fft _fft_c2r:fft"

@@ -81,9 +81,9 @@ def dot_general(
     if out_sharding is not None:
         raise NotImplementedError("dot_general does not take out_sharding; use lax.with_sharding_constraint.")
     (a, weak_a), (b, weak_b) = ops.operand("dot_general", lhs), ops.operand("dot_general", rhs)
-    numbers = _canonical_numbers(dimension_numbers)
+    numbers = canonical_numbers(dimension_numbers)
     _check(a.shape, b.shape, *numbers)
-    dtype = _result_dtype(a.dtype, b.dtype)
+    dtype = result_dtype(a.dtype, b.dtype)
     types = compute_types(precision)
     if preferred_element_type is not None:
         wanted = dtypes.to_torch(dtypes.requested_dtype(preferred_element_type, "dot_general"))
@@ -99,7 +99,7 @@ def dot_general(
 Numbers = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def _canonical_numbers(dimension_numbers: DotDimensionNumbers) -> Numbers:
+def canonical_numbers(dimension_numbers: DotDimensionNumbers) -> Numbers:
     def dims(value: Any) -> tuple[int, ...]:
         return (value,) if isinstance(value, int) else tuple(map(operator.index, value))
 
@@ -144,7 +144,7 @@ def _bits(dtype: torch.dtype) -> int:
     return 1 if dtype is torch.bool else dtype.itemsize * (4 if dtype.is_complex else 8)
 
 
-def _result_dtype(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+def result_dtype(a: torch.dtype, b: torch.dtype) -> torch.dtype:
     """Return the wider dtype: complex before real, then by range, precision, size; unlike dtypes of a kind clash."""
     if a is b:
         return a
@@ -187,7 +187,7 @@ def contract(
 
 def _work_dtype(a: Tensor, b: Tensor, dtype: torch.dtype) -> torch.dtype:
     """Return the dtype in which to multiply so that the result is right in `dtype`."""
-    widest = a.dtype if a.dtype is b.dtype else _result_dtype(a.dtype, b.dtype)
+    widest = a.dtype if a.dtype is b.dtype else result_dtype(a.dtype, b.dtype)
     if widest is torch.bool:
         return torch.float32  # counts up to 2**24 are exact
     if dtype.itemsize > widest.itemsize or (dtype.is_floating_point and not widest.is_floating_point):

@@ -11,7 +11,7 @@ from .._core.array import Array, tensor_of
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from . import operands as ops
-from .contraction import DotDimensionNumbers, _canonical_numbers, _result_dtype, contract
+from .contraction import DotDimensionNumbers, canonical_numbers, contract, result_dtype
 from .precision import PrecisionLike, compute_types
 
 
@@ -64,7 +64,7 @@ def ragged_dot_general(
         )
     (a, _), (b, _) = ops.operand("ragged_dot", lhs), ops.operand("ragged_dot", rhs)
     sizes = tensor_of(ops.array_of("ragged_dot", group_sizes, 2))
-    lc, rc, lb, rb = _canonical_numbers(ragged_dot_dimension_numbers.dot_dimension_numbers)
+    lc, rc, lb, rb = canonical_numbers(ragged_dot_dimension_numbers.dot_dimension_numbers)
     (ragged,) = ragged_dot_dimension_numbers.lhs_ragged_dimensions
     group_dims = tuple(ragged_dot_dimension_numbers.rhs_group_dimensions)
     if sizes.dim() != 1:
@@ -77,7 +77,7 @@ def ragged_dot_general(
         raise TypeError("rhs_group_dimensions must be given when the ragged dimension is kept, and only then.")
     if group_dims and b.shape[group_dims[0]] != sizes.shape[0]:
         raise TypeError(f"expected rhs group dimension size to be {sizes.shape[0]}, got {b.shape[group_dims[0]]}.")
-    dtype = _result_dtype(a.dtype, b.dtype)
+    dtype = result_dtype(a.dtype, b.dtype)
     if preferred_element_type is not None:
         dtype = dtypes.to_torch(dtypes.requested_dtype(preferred_element_type, "ragged_dot"))
     mask = _membership(sizes, a.shape[ragged], ragged, a.dim())

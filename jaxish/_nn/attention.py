@@ -19,7 +19,8 @@ from .._lax.contraction import dot_general
 
 @in_own_dtypes
 def dot_product_attention(
-    query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None, mask: ArrayLike | None = None, *, scale: float | None = None,
+    query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None, mask: ArrayLike | None = None,
+    *, scale: float | None = None,
     is_causal: bool = False, query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
     local_window_size: int | tuple[int, int] | None = None, implementation: Literal["xla", "cudnn"] | None = None,
     return_residual: bool = False,

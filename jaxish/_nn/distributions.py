@@ -116,7 +116,8 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
 
 
 def standardize(
-    x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None,
+    x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None,
     *, algorithm: str = "fast",
 ) -> Array:  # fmt: skip
     """Return (x - mean) / sqrt(variance + epsilon), with the mean and variance along `axis` where none are given.

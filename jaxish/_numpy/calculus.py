@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .._core import unsigned
-from .._core.array import Array, as_array, check_arraylike, tensor_of
+from .._core.array import Array, as_array, check_arraylike, is_weak, tensor_of
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, promote_inexact, tensor
@@ -17,7 +17,6 @@ from .._core.typing import ArrayLike, DTypeLike
 from .contractions import operands
 from .cumulative import cumsum
 from .joining import concatenate
-from .manipulation import _weak
 from .searching import places_in
 from .selection import where
 from .ufuncs import absolute, remainder
@@ -30,7 +29,7 @@ def diff(
 
     Differences of booleans tell where neighbours differ.
     """
-    source = Array(tensor("diff", a), _weak(a))
+    source = Array(tensor("diff", a), is_weak(a))
     n = static_int(n, "'n' argument of jnp.diff")
     if not n:
         return source
@@ -43,7 +42,7 @@ def diff(
     for extra, place in ((prepend, 0), (append, len(parts) + 1)):
         if extra is not None:
             check_arraylike("diff", extra)
-            e = Array(tensor("diff", extra), _weak(extra))
+            e = Array(tensor("diff", extra), is_weak(extra))
             if not e.ndim:
                 sizes = [1 if d == axis else m for d, m in enumerate(source.shape)]
                 e = Array(tensor_of(e).broadcast_to(sizes), e._weak)
@@ -70,7 +69,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
         parts.insert(0, convert(tensor("ediff1d", to_begin), t.dtype).reshape(-1))
     if to_end is not None:
         parts.append(convert(tensor("ediff1d", to_end), t.dtype).reshape(-1))
-    return Array(torch.cat(parts) if len(parts) > 1 else found, _weak(ary))
+    return Array(torch.cat(parts) if len(parts) > 1 else found, is_weak(ary))
 
 
 def gradient(
@@ -207,7 +206,7 @@ def interp(
         for value, mask, default in outside:
             if not isinstance(value, str):
                 filler = default if value is None else tensor("interp", value)
-                (found_t, filler), _ = promote("interp", Array(found), Array(filler, _weak(value)))
+                (found_t, filler), _ = promote("interp", Array(found), Array(filler, is_weak(value)))
                 found = torch.where(mask, filler, found_t)
     return Array(found)
 

@@ -106,7 +106,8 @@ def contract(x: Tensor, y: Tensor, x_axes: Sequence[int], y_axes: Sequence[int])
 
 def tensordot(
     a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2, *,
-    precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None, out_sharding: NamedSharding | PartitionSpec | None = None,
+    precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of products over `axes`: a number of last axes of `a` and first ones of `b`, or a pair of lists."""
     no_sharding("tensordot", out_sharding)

@@ -145,7 +145,7 @@ def _expand_masks(items: list[Any], shape: Sequence[int]) -> list[Any]:
             if not rank:
                 out.append(_truth(item))
             else:
-                out.extend(_nonzero(item))
+                out.extend(places_of_true(item))
             dim += rank
             continue
         dim += _consumed(item)
@@ -158,7 +158,7 @@ def _truth(mask: Tensor) -> bool:
         return bool(mask)
 
 
-def _nonzero(mask: Tensor) -> tuple[Tensor, ...]:
+def places_of_true(mask: Tensor) -> tuple[Tensor, ...]:
     with graph.outside_traces():
         return mask.nonzero(as_tuple=True)
 

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, unsigned
-from .._core.array import Array, as_array, check_arraylike
+from .._core.array import Array, as_array, check_arraylike, is_weak
 from .._core.dimensions import canonical_axes, canonical_axis
 from .._core.extended import moves_elements
 from .._core.promotion import promote, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .arguments import concrete_values, converted, no_out
 from .creation import array, asarray
-from .manipulation import _weak, atleast_1d, atleast_2d, atleast_3d, ravel
+from .manipulation import atleast_1d, atleast_2d, atleast_3d, ravel
 
 
 def _parts(function: str, arrays: Any, dtype: DTypeLike | None = None) -> tuple[list[Tensor], bool]:
@@ -85,7 +85,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     t = tensor("unstack", x)
     if not t.dim():
         raise ValueError("Unstack requires arrays with rank > 0, however a scalar array was passed.")
-    return tuple(Array(p, _weak(x)) for p in t.unbind(canonical_axis(axis, t.dim())))
+    return tuple(Array(p, is_weak(x)) for p in t.unbind(canonical_axis(axis, t.dim())))
 
 
 def _each(function: str, tup: Any, widen: Any) -> list[Any]:
@@ -123,7 +123,7 @@ def column_stack(tup: Any) -> Array:
 
     def column(x: Any) -> Array:
         t = tensor("column_stack", x)
-        return Array(t if t.dim() >= 2 else t.reshape(-1, 1), _weak(x))
+        return Array(t if t.dim() >= 2 else t.reshape(-1, 1), is_weak(x))
 
     return concatenate(_each("column_stack", tup, column), 1)
 
@@ -149,7 +149,7 @@ def _block(part: Any) -> tuple[Array, int]:
         raise ValueError("jnp.block does not allow tuples, got " + repr(part))
     if not isinstance(part, list):
         check_arraylike("block", part)
-        return Array(tensor("block", part), _weak(part)), 1
+        return Array(tensor("block", part), is_weak(part)), 1
     if not part:
         raise ValueError("jnp.block does not allow empty list arguments")
     found = [_block(p) for p in part]
@@ -187,7 +187,7 @@ def _cuts(function: str, ary: Any, indices_or_sections: Any, axis: int, uneven: 
         if extra and not uneven:
             raise ValueError("array split does not result in an equal division: rest is " + str(extra))
         edges = [i * int(part) + min(i, int(extra)) for i in range(sections + 1)]
-    weak = _weak(ary)
+    weak = is_weak(ary)
     return [Array(t.narrow(axis, start, stop - start), weak) for start, stop in itertools.pairwise(edges)]
 
 
@@ -232,7 +232,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
     `assume_unique_indices`, which promises that they are in bounds and different.
     """
     check_arraylike("delete", arr)
-    t, weak = tensor("delete", arr), _weak(arr)
+    t, weak = tensor("delete", arr), is_weak(arr)
     if axis is None:
         t, axis = t.reshape(-1), 0
     axis = canonical_axis(axis, t.dim())
@@ -274,7 +274,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """Return `arr` with `values` inserted before the indices `obj` along `axis` (None: of the flattened array)."""
     check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
-    t, weak = tensor("insert", arr), _weak(arr)
+    t, weak = tensor("insert", arr), is_weak(arr)
     if axis is None:
         t, axis = t.reshape(-1), 0
     axis = canonical_axis(axis, t.dim())
@@ -317,4 +317,4 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
         start = int(filled[0]) if "f" in trim.lower() else 0
         stop = int(filled[-1]) + 1 if "b" in trim.lower() else t.shape[d]
         index[d] = slice(start, stop)
-    return Array(t[tuple(index)], _weak(filt))
+    return Array(t[tuple(index)], is_weak(filt))

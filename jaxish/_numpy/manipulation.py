@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, selection, unsigned
-from .._core.array import Array, check_arraylike, is_abstract
+from .._core.array import Array, check_arraylike, is_abstract, is_weak
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
@@ -20,11 +20,6 @@ from .arguments import concrete_values, no_out, no_sharding
 from .creation import asarray
 from .reductions import static_axis
 from .reductions import sum as array_sum
-
-
-def _weak(x: Any) -> bool:
-    """Tell whether `x` is weakly typed: arrays by their flag, Python numbers always."""
-    return x._weak if isinstance(x, Array) else type(x) in (int, float, complex) or bool(getattr(x, "weak_type", False))
 
 
 def ndim(a: ArrayLike) -> int:
@@ -100,7 +95,7 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     t = tensor("reshape", a)
     if isinstance(shape, Array) and shape.ndim == 1 and not is_abstract(shape):
         shape = shape.tolist()
-    return Array(reshape_tensor(t, _new_shape(t, shape), order), _weak(a))
+    return Array(reshape_tensor(t, _new_shape(t, shape), order), is_weak(a))
 
 
 @moves_elements(0)
@@ -110,7 +105,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     t = tensor("ravel", a)
     if order == "K":
         raise NotImplementedError("Ravel not implemented for order='K'. Use order='C' or 'F'.")
-    return Array(reshape_tensor(t, (t.numel(),), order), _weak(a))
+    return Array(reshape_tensor(t, (t.numel(),), order), is_weak(a))
 
 
 @moves_elements(0)
@@ -127,7 +122,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
                 f"cannot select an axis to squeeze out which has size not equal to one, got shape={tuple(t.shape)} "
                 f"and dimensions={axes}"
             )
-    return Array(t.squeeze(axes) if axes else t, _weak(a))
+    return Array(t.squeeze(axes) if axes else t, is_weak(a))
 
 
 @moves_elements(0)
@@ -137,7 +132,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     positions = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     for position in sorted(canonical_axes(positions, t.dim() + len(positions))):
         t = t.unsqueeze(position)
-    return Array(t, _weak(a))
+    return Array(t, is_weak(a))
 
 
 def atleast_1d(*arys: ArrayLike) -> Array | list[Array]:
@@ -173,7 +168,7 @@ def _each_at_least(function: str, arys: Sequence[Any], widen: Any) -> Any:
 
 @moves_elements(0)
 def _widened(a: ArrayLike, function: str, widen: Any) -> Array:
-    return Array(widen(tensor(function, a)), _weak(a))
+    return Array(widen(tensor(function, a)), is_weak(a))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -196,7 +191,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: NamedSharding | 
     if t.dim() > len(sizes):
         raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(t.shape)} shape={sizes}")
     try:
-        return Array(t.broadcast_to(sizes), _weak(array))
+        return Array(t.broadcast_to(sizes), is_weak(array))
     except RuntimeError:
         raise ValueError(
             f"Incompatible shapes for broadcasting: {tuple(t.shape)} and requested shape {sizes}"
@@ -209,9 +204,9 @@ def resize(a: ArrayLike, new_shape: int | Shape) -> Array:
     t, sizes = tensor("resize", a), canonical_shape(new_shape)
     total = math.prod(sizes)
     if not t.numel():
-        return Array(torch.zeros(sizes, dtype=t.dtype, device=t.device), _weak(a))
+        return Array(torch.zeros(sizes, dtype=t.dtype, device=t.device), is_weak(a))
     repeats = -(-total // t.numel())
-    return Array(t.reshape(-1).repeat(repeats)[:total].reshape(sizes), _weak(a))
+    return Array(t.reshape(-1).repeat(repeats)[:total].reshape(sizes), is_weak(a))
 
 
 # ------------------------------------------------------------------------------------------------- order of the axes
@@ -229,7 +224,7 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
             raise TypeError(
                 f"axes {tuple(axes)} is no permutation of the dimensions of an array of shape {tuple(t.shape)}."
             )
-    return Array(t.permute(order), _weak(a))
+    return Array(t.permute(order), is_weak(a))
 
 
 @moves_elements(0)
@@ -244,14 +239,14 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     t = tensor("matrix_transpose", x)
     if t.dim() < 2:
         raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got ndim={t.dim()}")
-    return Array(t.transpose(-1, -2), _weak(x))
+    return Array(t.transpose(-1, -2), is_weak(x))
 
 
 @moves_elements(0)
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Return `a` with two axes swapped."""
     t = tensor("swapaxes", a)
-    return Array(t.transpose(*(canonical_axis(axis, t.dim(), error=IndexError) for axis in (axis1, axis2))), _weak(a))
+    return Array(t.transpose(*(canonical_axis(axis, t.dim(), error=IndexError) for axis in (axis1, axis2))), is_weak(a))
 
 
 @moves_elements(0)
@@ -262,7 +257,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     targets = canonical_axes(destination if destination is not None else (), t.dim())
     if len(sources) != len(targets):
         raise ValueError(f"Inconsistent number of elements: {len(sources)} vs {len(targets)}")
-    return Array(t.movedim(sources, targets) if sources else t, _weak(a))
+    return Array(t.movedim(sources, targets) if sources else t, is_weak(a))
 
 
 @moves_elements(0)
@@ -273,7 +268,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     if not -t.dim() <= start <= t.dim():
         raise ValueError(f"start={start} must satisfy -{t.dim()} <= start <= {t.dim()}")
     start = start + t.dim() if start < 0 else start
-    return Array(t.movedim(axis, start - 1 if start > axis else start), _weak(a))
+    return Array(t.movedim(axis, start - 1 if start > axis else start), is_weak(a))
 
 
 # --------------------------------------------------------------------------------------------- order of the elements
@@ -283,7 +278,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Return `m` with the elements in reverse order along `axis` (None: along all axes)."""
     t = tensor("flip", m)
-    return Array(unsigned.flip(t, canonical_axes(static_axis(axis), t.dim())), _weak(m))
+    return Array(unsigned.flip(t, canonical_axes(static_axis(axis), t.dim())), is_weak(m))
 
 
 @moves_elements(0)
@@ -312,13 +307,13 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
         t = unsigned.flip(t, (first, second))
     elif turns == 3:
         t = unsigned.flip(t.transpose(first, second), (second,))
-    return Array(t, _weak(m))
+    return Array(t, is_weak(m))
 
 
 @moves_elements(0)
 def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
     """Return `a` with elements shifted around along `axis` (None: in the flattened array); `shift` may be traced."""
-    t, weak = tensor("roll", a), _weak(a)
+    t, weak = tensor("roll", a), is_weak(a)
     if axis is None:
         return Array(_rolled(t.reshape(-1), [(s, 0) for s in _shift_list(shift)]).reshape(t.shape), weak)
     axes = [canonical_axis(d, t.dim()) for d in (axis if isinstance(axis, tuple | list) else (axis,))]
@@ -365,7 +360,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     counts = canonical_shape(reps)
     rank = max(t.dim(), len(counts))
     counts = (1,) * (rank - len(counts)) + counts
-    return Array(t.repeat(counts) if rank else t, _weak(A))
+    return Array(t.repeat(counts) if rank else t, is_weak(A))
 
 
 @moves_elements(0)
@@ -380,7 +375,7 @@ def repeat(
     """
     no_sharding("repeat", out_sharding)
     check_arraylike("repeat", a, repeats)
-    t, weak = tensor("repeat", a), _weak(a)
+    t, weak = tensor("repeat", a), is_weak(a)
     if axis is None:
         t, axis = t.reshape(-1), 0
     axis = canonical_axis(static_int(axis, "axis"), t.dim())
@@ -436,7 +431,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         raise ValueError("diagonal requires an array of at least two dimensions.")
     offset = static_int(offset, "offset")
     first, second = canonical_axes((axis1, axis2), t.dim())
-    return Array(torch.diagonal(t, offset, first, second), _weak(a))
+    return Array(torch.diagonal(t, offset, first, second), is_weak(a))
 
 
 @moves_elements(0)
@@ -444,9 +439,9 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return the k-th diagonal of a matrix, or a matrix with the vector `v` on its k-th diagonal."""
     t, k = tensor("diag", v), static_int(k, "k")
     if t.dim() == 1:
-        return Array(unsigned.via_bits(lambda x: torch.diag_embed(x, k), t), _weak(v))
+        return Array(unsigned.via_bits(lambda x: torch.diag_embed(x, k), t), is_weak(v))
     if t.dim() == 2:
-        return Array(torch.diagonal(t, k), _weak(v))
+        return Array(torch.diagonal(t, k), is_weak(v))
     raise ValueError(f"diag input must be 1d or 2d; got shape {tuple(t.shape)}")
 
 
@@ -483,8 +478,8 @@ def _triangle(function: str, m: ArrayLike, k: int, keep: Any) -> Array:
         offset = tensor(function, k)
         column = torch.arange(t.shape[-1], device=t.device)
         inside = column <= row + offset if keep is torch.tril else column >= row + offset
-        return Array(selection.where(inside, t, torch.zeros((), dtype=t.dtype, device=t.device)), _weak(m))
-    return Array(keep(t, int(k)), _weak(m))
+        return Array(selection.where(inside, t, torch.zeros((), dtype=t.dtype, device=t.device)), is_weak(m))
+    return Array(keep(t, int(k)), is_weak(m))
 
 
 @moves_elements(0)
@@ -517,7 +512,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     places = range(0, end, step)
     values = ravel(asarray(val))
     values = resize(values, (len(places),)) if values.size != 1 else values
-    flat = Array(t.reshape(-1), _weak(a))
+    flat = Array(t.reshape(-1), is_weak(a))
     return reshape(flat.at[0:end:step].set(values), tuple(t.shape))  # pyright: ignore
 
 

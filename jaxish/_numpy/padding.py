@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, unsigned
-from .._core.array import Array, is_abstract, tensor_of
+from .._core.array import Array, is_abstract, is_weak, tensor_of
 from .._core.extended import moves_elements
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike
 from .creation import asarray
-from .manipulation import _weak
 from .quantiles import median
 from .ranges import linspace
 from .reductions import max as array_max
@@ -44,7 +43,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
 
 
 def _padded(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
-    source = Array(tensor("pad", array), _weak(array))
+    source = Array(tensor("pad", array), is_weak(array))
     widths = _widths(pad_width, source.ndim)
     if callable(mode):
         return _pad_by_function(source, widths, mode, kwargs)
@@ -206,7 +205,7 @@ _EXTEND: dict[str, Callable[..., Tensor]] = {
 
 
 def _pad_by_function(source: Array, widths: list[tuple[int, int]], function: Callable[..., Any], options: Any) -> Array:
-    padded = Array(_constant(tensor("pad", source), widths, 0), _weak(source))
+    padded = Array(_constant(tensor("pad", source), widths, 0), is_weak(source))
     for axis, pair in enumerate(widths):
         padded = apply_along_axis(function, axis, padded, pair, axis, options)
     return padded

@@ -7,31 +7,30 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, unsigned
-from .._core.array import Array
+from .._core.array import Array, is_weak
 from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._tensors import arithmetic
 from .arguments import float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
-from .manipulation import _weak
 
 
 def real(val: ArrayLike, /) -> Array:
     """Return the real part."""
     t = tensor("real", val)
-    return Array(t.real if t.is_complex() else t, _weak(val))
+    return Array(t.real if t.is_complex() else t, is_weak(val))
 
 
 def imag(val: ArrayLike, /) -> Array:
     """Return the imaginary part, zeros for real numbers."""
     t = tensor("imag", val)
-    return Array(t.imag if t.is_complex() else torch.zeros_like(t), _weak(val))
+    return Array(t.imag if t.is_complex() else torch.zeros_like(t), is_weak(val))
 
 
 def conjugate(x: ArrayLike, /) -> Array:
     """Return the complex conjugate."""
     t = tensor("conjugate", x)
-    return Array(conjugate_tensor(t), _weak(x))
+    return Array(conjugate_tensor(t), is_weak(x))
 
 
 def conj(x: ArrayLike, /) -> Array:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors
-from .._core.array import Array, as_array, check_arraylike, is_abstract
+from .._core.array import Array, as_array, check_arraylike, is_abstract, is_weak
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import ExtendedArray, moves_elements
 from .._core.promotion import convert, tensor
@@ -19,7 +19,7 @@ from .arguments import dtype_or, int_dtype, no_sharding, torch_device
 from .creation import asarray, ones
 from .elementary import log10
 from .joining import concatenate
-from .manipulation import _weak, broadcast_to, reshape, shape
+from .manipulation import broadcast_to, reshape, shape
 from .searching import nonzero
 from .ufuncs import power, sign
 
@@ -187,7 +187,7 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
 @moves_elements(0)
 def _along(x: ArrayLike, axis: int, rank: int) -> Array:
     """Return a vector along one axis of an array of this rank."""
-    return Array(tensor("meshgrid", x).reshape([-1 if d == axis else 1 for d in range(rank)]), _weak(x))
+    return Array(tensor("meshgrid", x).reshape([-1 if d == axis else 1 for d in range(rank)]), is_weak(x))
 
 
 def indices(

@@ -123,7 +123,8 @@ def promoted_integer(dtype: torch.dtype) -> torch.dtype:
 
 
 def _additive(
-    function: str, reduce: _Reducer, combine: Callable[..., Tensor], identity: int, a: Any, axis: Any, dtype: DTypeLike | None,
+    function: str, reduce: _Reducer, combine: Callable[..., Tensor], identity: int, a: Any, axis: Any,
+    dtype: DTypeLike | None,
     keepdims: bool, initial: Any, where: Any, promote_integers: bool,
 ) -> Array:  # fmt: skip
     t = tensor(function, a)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, selection
-from .._core.array import Array, check_arraylike
+from .._core.array import Array, check_arraylike, is_weak
 from .._core.dimensions import static_int
 from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .arguments import float_dtype, no_out
-from .manipulation import _weak, shape
+from .manipulation import shape
 
 
 def _given(function: str, x: Any) -> tuple[Tensor, bool]:
@@ -104,10 +104,10 @@ def isfinite(x: ArrayLike, /) -> Array:
     """Tell where x is neither infinite nor NaN."""
     t = tensor("isfinite", x)
     if t.is_complex():
-        return Array(torch.isfinite(t.real) & torch.isfinite(t.imag), _weak(x))
+        return Array(torch.isfinite(t.real) & torch.isfinite(t.imag), is_weak(x))
     if _whole(t):
         return Array(torch.ones_like(t, dtype=torch.bool))
-    return Array(torch.isfinite(t), _weak(x))
+    return Array(torch.isfinite(t), is_weak(x))
 
 
 @compares_elements("any")
@@ -123,7 +123,7 @@ def isinf(x: ArrayLike, /) -> Array:
 def isnan(x: ArrayLike, /) -> Array:
     """Tell where x is NaN."""
     t = tensor("isnan", x)
-    return Array(torch.zeros_like(t, dtype=torch.bool) if _whole(t) else torch.isnan(t), _weak(x))
+    return Array(torch.zeros_like(t, dtype=torch.bool) if _whole(t) else torch.isnan(t), is_weak(x))
 
 
 def _is_infinity(function: str, x: Any, value: float) -> Array:
@@ -150,13 +150,13 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
 def iscomplex(x: ArrayLike) -> Array:
     """Tell where x has a nonzero imaginary part."""
     t = tensor("iscomplex", x)
-    return Array(t.imag != 0 if t.is_complex() else torch.zeros_like(t, dtype=torch.bool), _weak(x))
+    return Array(t.imag != 0 if t.is_complex() else torch.zeros_like(t, dtype=torch.bool), is_weak(x))
 
 
 def isreal(x: ArrayLike) -> Array:
     """Tell where x has no imaginary part."""
     t = tensor("isreal", x)
-    return Array(t.imag == 0 if t.is_complex() else torch.ones_like(t, dtype=torch.bool), _weak(x))
+    return Array(t.imag == 0 if t.is_complex() else torch.ones_like(t, dtype=torch.bool), is_weak(x))
 
 
 def nan_to_num(

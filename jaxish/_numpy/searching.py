@@ -13,7 +13,7 @@ from .._core.promotion import convert, promote, tensor
 from .._core.typing import ArrayLike
 from .._tensors.elements import GatherScatterMode, elements_at, put_elements
 from .arguments import int_dtype
-from .indexing import _nonzero
+from .indexing import places_of_true
 from .manipulation import ravel
 
 
@@ -32,7 +32,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
             errors.ConcretizationTypeError,
             "The size argument of jnp.nonzero must be statically specified to use it under a transformation.",
         )
-        return tuple(Array(i.to(int_dtype())) for i in _nonzero(known))
+        return tuple(Array(i.to(int_dtype())) for i in places_of_true(known))
     (size,) = canonical_shape((static_int(size, "The size argument of jnp.nonzero"),))
     fillers = _fillers(fill_value, t.dim())
     flat = mask.reshape(-1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._core import errors, selection, unsigned
-from .._core.array import Array, as_array, check_arraylike, tensor_of
+from .._core.array import Array, as_array, check_arraylike, is_weak, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor
@@ -17,7 +17,6 @@ from .._tensors.elements import GatherScatterMode, default_fill, put_elements, t
 from .arguments import concrete_values, dtype_or, no_out, with_number
 from .creation import asarray
 from .indexing import fill_of
-from .manipulation import _weak
 from .searching import nonzero
 
 
@@ -102,7 +101,7 @@ def take(
     if not size:
         if index.numel():
             raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
-        return Array(t, _weak(a))
+        return Array(t, is_weak(a))
     if mode == "wrap":
         index = torch.remainder(_signed(index), size)
     elif mode == "fill" and index.dtype.is_signed:
@@ -113,7 +112,7 @@ def take(
     rank = index.dim()
     if axis and rank:
         found = found.movedim(list(range(rank)), list(range(axis, axis + rank)))
-    return Array(found, _weak(a))
+    return Array(found, is_weak(a))
 
 
 def _signed(index: Tensor) -> Tensor:
@@ -155,7 +154,7 @@ def take_along_axis(
     lines = [1 if d == axis else n for d, n in enumerate(t.shape)]
     shape = broadcast_shape(tuple(index.shape), tuple(lines))
     if not size:
-        return Array(torch.zeros(shape, dtype=t.dtype, device=t.device), _weak(arr))
+        return Array(torch.zeros(shape, dtype=t.dtype, device=t.device), is_weak(arr))
     index = index.expand(shape)
     t = t.expand([size if d == axis else n for d, n in enumerate(shape)])
     places = index.clamp(0, size - 1)
@@ -165,7 +164,7 @@ def take_along_axis(
         if fill is None:
             fill = torch.full((), default_fill(t.dtype), dtype=t.dtype, device=t.device)
         found = selection.where((index >= 0) & (index < size), found, fill)
-    return Array(found, _weak(arr))
+    return Array(found, is_weak(arr))
 
 
 def _not_in_place(function: str, inplace: bool) -> None:
@@ -208,7 +207,7 @@ def put_along_axis(
         for d, n in enumerate(t.shape)
     ]
     found = put_elements(t, places, new, "set", GatherScatterMode.from_any(mode))
-    return Array(found.reshape(shape), _weak(arr))
+    return Array(found.reshape(shape), is_weak(arr))
 
 
 @moves_elements(0, 2, updates=True)
@@ -222,7 +221,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     t, index = tensor("put", a), tensor("put", ind).reshape(-1)
     values = convert(tensor_of(asarray(v)), t.dtype).reshape(-1)
     if not t.numel() or not index.numel() or not values.numel():
-        return Array(t, _weak(a))
+        return Array(t, is_weak(a))
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.put is not supported. Use 'clip' or 'wrap'.")
     if mode not in (None, "clip", "wrap"):
@@ -237,7 +236,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     repeats = -(-index.numel() // values.numel())
     values = values.repeat(repeats)[: index.numel()]
     found = put_elements(t.reshape(-1), [index], values, "set", GatherScatterMode.FILL_OR_DROP)
-    return Array(found.reshape(t.shape), _weak(a))
+    return Array(found.reshape(t.shape), is_weak(a))
 
 
 @moves_elements(0, 2, updates=True)
@@ -251,11 +250,11 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
     if not values.numel():
         raise ValueError("Cannot place values from an empty array")
     if not t.numel():
-        return Array(t, _weak(arr))
+        return Array(t, is_weak(arr))
     flat = chosen.reshape(-1)
     rank = torch.remainder(torch.cumsum(flat, 0) - 1, values.numel())
     new = unsigned.via_bits(lambda x: torch.index_select(x, 0, rank), values)
-    return Array(selection.where(flat, new, t.reshape(-1)).reshape(t.shape), _weak(arr))
+    return Array(selection.where(flat, new, t.reshape(-1)).reshape(t.shape), is_weak(arr))
 
 
 @moves_elements(1)
@@ -313,7 +312,7 @@ def compress(
         known = concrete_values(Array(mask), errors.NonConcreteBooleanIndexError)
         if concrete_values(Array(extra), errors.NonConcreteBooleanIndexError).any():
             raise ValueError("condition contains entries that are out of bounds")
-        found = Array(t, _weak(a))[known]  # pyright: ignore
+        found = Array(t, is_weak(a))[known]  # pyright: ignore
     elif not 0 <= size <= t.shape[0]:
         raise ValueError(
             f"size must be positive and not greater than the size of the array axis; got size={size} for "
@@ -323,7 +322,7 @@ def compress(
         filler = convert(tensor("compress", fill_value), t.dtype)
         t = selection.where(mask.reshape([-1, *[1] * (t.dim() - 1)]), t, filler)
         order = torch.sort(mask.to(torch.uint8), descending=True, stable=True).indices[:size]
-        found = Array(unsigned.via_bits(lambda x: torch.index_select(x, 0, order), t), _weak(a))
+        found = Array(unsigned.via_bits(lambda x: torch.index_select(x, 0, order), t), is_weak(a))
     return Array(found._tensor.movedim(0, place), found._weak) if place else found
 
 
@@ -332,7 +331,7 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fi
     """Return the elements of the flattened `arr` where the flattened condition holds; `size` as in `compress`."""
     check_arraylike("extract", condition, arr, fill_value)
     flat, mask = tensor("extract", arr).reshape(-1), tensor("extract", condition).reshape(-1)
-    return compress(Array(mask), Array(flat, _weak(arr)), size=size, fill_value=fill_value)
+    return compress(Array(mask), Array(flat, is_weak(arr)), size=size, fill_value=fill_value)
 
 
 def ravel_multi_index(
@@ -386,6 +385,6 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
     dtype = tensor("unravel_index", indices).dtype
     found = []
     for size in reversed(sizes):
-        found.append(Array(torch.remainder(rest, max(size, 1)).to(dtype), _weak(indices)))
+        found.append(Array(torch.remainder(rest, max(size, 1)).to(dtype), is_weak(indices)))
         rest = torch.div(rest, max(size, 1), rounding_mode="floor")
     return tuple(reversed(found))

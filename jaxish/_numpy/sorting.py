@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, unsigned
-from .._core.array import Array, as_array, check_arraylike
+from .._core.array import Array, as_array, check_arraylike, is_weak
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors.ordering import sorted_with_order
 from .arguments import dtype_or, int_dtype, no_out
-from .manipulation import _weak
 from .reductions import static_axis
 
 
@@ -42,7 +41,7 @@ def sort(
     _no_kind(kind, order, "sort")
     t, axis = _axis_of(tensor("sort", a), axis)
     values = sorted_with_order(t, axis)[0]
-    return Array(unsigned.flip(values, (axis,)) if descending else values, _weak(a))
+    return Array(unsigned.flip(values, (axis,)) if descending else values, is_weak(a))
 
 
 def argsort(

@@ -353,7 +353,8 @@ def _chosen(
 
 @takes_out_sharding
 def categorical(
-    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None, replace: bool = True, mode: str | None = None,
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None, replace: bool = True,
+    mode: str | None = None,
     *, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return indices along `axis`, drawn with probabilities proportional to exp(logits).

@@ -22,7 +22,8 @@ from .uniforms import normal_tensor
 @takes_out_sharding
 @in_own_dtypes
 def multivariate_normal(
-    key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, method: str = "cholesky",
+    key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
+    method: str = "cholesky",
     *, out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return normal vectors with `mean` (..., n) and covariance `cov` (..., n, n): shape (*shape, n).

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._core import dtypes
-from ..._core.array import Array, tensor_of
+from ..._core.array import Array, is_weak, tensor_of
 from ..._core.primitive import conjugate
 from ..._core.promotion import convert
 from .. import operands as ops
@@ -72,7 +72,7 @@ def widened(*tensors: Tensor) -> list[Tensor]:
 
 def all_weak(*xs: Any) -> bool:
     """Tell whether operands are all weakly typed, so that results are."""
-    return all(ops.array_of("linalg", x)._weak for x in xs)
+    return all(map(is_weak, xs))
 
 
 def arrays(weak: bool, *tensors: Tensor) -> list[Array]:

@@ -46,7 +46,8 @@ def vecdot(
 
 def tensordot(
     x1: ArrayLike, x2: ArrayLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2,
-    precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None, out_sharding: NamedSharding | PartitionSpec | None = None,
+    precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of products over `axes`; see `jax.numpy.tensordot`."""
     return contractions.tensordot(
