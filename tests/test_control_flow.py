@@ -259,7 +259,7 @@ def test_the_gradient_of_a_scan_stacks_only_what_going_back_reads():
     from jaxish._lax.control_flow.scan import _carries_read
 
     traced = jaxish.jit(lambda h: jaxish.lax.scan(lambda h, x: (jaxish.numpy.tanh(h + x), None), h, X)).trace(H)
-    scan = next(n.target for n in traced._program.closed.graph.module.graph.nodes if hasattr(n.target, "graphs"))
+    scan = next(n.target for n in traced._program.closed.graph.module.graph.nodes if hasattr(n.target, "carries"))
     forward, backward = residuals.split(scan.body, [True, True])
     # The derivative of tanh reads its result, which is saved once; the carry itself is not.
     assert len(forward.out_types) == len(scan.body.out_types) + 1

@@ -155,7 +155,7 @@ def test_shifts_by_any_distance(dtype):
 
 def source_of(function, *args):
     graph = jaxish.jit(function).trace(*args)._program.closed.graph.module.graph
-    scan = next(n.target for n in graph.nodes if hasattr(n.target, "graphs"))
+    scan = next(n.target for n in graph.nodes if hasattr(n.target, "carries"))
     return native_loop.scan_source(scan.body, scan.consts, scan.carries).text
 
 

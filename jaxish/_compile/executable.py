@@ -22,11 +22,10 @@ from torch.fx import GraphModule
 from .._core import cache, config, debugging, graph, machine, operators
 from .._core.graph import Graph, TensorType
 from .._core.operators import Kind, aten
-from .._core.primitive import Primitive
 from .._core.rewriting import rewritten
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
-from . import background, registry, structured
+from . import background, lowering, registry, structured
 
 
 class Executable:
@@ -72,7 +71,7 @@ class Executable:
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""
-        module = lowered(self.body, self.backend)
+        module = lowering.lowered(self.body, registry.lookup(self.backend).target)
         return Request(module, self.body.in_types, self.backend, structured.types_in(module))
 
     def _run_among_processes(self, *tensors: Tensor) -> Sequence[Tensor]:
@@ -136,7 +135,7 @@ class Request:
     def compile(self) -> Callable[..., Sequence[Tensor]]:
         """Return the compiled graph."""
         with structured.declared(self.structured_types):
-            return registry.lookup(self.backend)(self.module, _examples(self.in_types))
+            return registry.lookup(self.backend).compile(self.module, _examples(self.in_types))
 
     def is_kept(self) -> bool:
         """Tell whether the cache on disk has the compiled graph, so that compiling means loading it."""
@@ -207,13 +206,6 @@ def of(body: Graph) -> Executable:
     if found is None:
         found = body.cache["executable"] = Executable(body)
     return found
-
-
-def lowered(body: Graph, backend: str) -> GraphModule:
-    """Return the graph with structured primitives spelled out in operators that `backend` knows."""
-    if not any(isinstance(node.target, Primitive) for node in body.module.graph.nodes):
-        return body.module
-    return graph.trace(body, body.in_types, lowering=backend).graph.module
 
 
 def examples(body: Graph) -> list[Tensor]:

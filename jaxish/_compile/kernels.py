@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._core import config, graph
 from .._core.graph import Graph, TensorType
-from . import executable, native_loop
+from . import executable, lowering, native_loop
 
 _SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1, L2
 
@@ -26,7 +26,8 @@ class Kernel:
     """A function of positions (int64), of `shared` tensors that are given whole, and of rows, element by element.
 
     It returns one tensor per result, as long as the positions. Short arrays, and long ones of kernels with many rows,
-    are gone through by one C++ function (native_loop.py); else each block size that is met is compiled once.
+    are gone through by one C++ function (native_loop.py); else each block size that is met is compiled once. In a graph
+    that is being lowered the function is written out.
     """
 
     function: Callable[..., Sequence[Tensor]]
@@ -36,6 +37,9 @@ class Kernel:
 
     def __call__(self, count: int, *inputs: Tensor) -> list[Tensor]:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
+        if graph.tracing and lowering.is_lowering():
+            positions = torch.arange(count, device=inputs[0].device)
+            return [found.expand(count) for found in self.function(positions, *inputs)]
         if count <= _MEDIUM or self.blocks is FEW_BLOCKS:
             body = self._body(1, inputs)
             native = native_loop.ready(body, "kernel", lambda: native_loop.map_source(body, self.shared))

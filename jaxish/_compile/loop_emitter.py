@@ -19,6 +19,7 @@ from torch import Tensor, fx
 from .._core import graph
 from .._core.graph import Graph
 from .._core.primitive import Primitive
+from .._core.target import LOOP
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
 
 _MOST_ELEMENTS = 32768  # of all values of a step together: beyond, kernels in parallel win
@@ -89,7 +90,7 @@ def _literal(value: Any, dtype: torch.dtype) -> str:
 def _spelled_out(body: Graph) -> Graph:
     """Return the graph with its primitives spelled out in operators and instructions."""
     if any(isinstance(n.target, Primitive) and not n.target.is_instruction for n in body.module.graph.nodes):
-        return graph.trace(body, body.in_types, lowering="loop").graph
+        return graph.trace(body, body.in_types, lowering=LOOP).graph
     return body
 
 

@@ -1,23 +1,34 @@
 """The backends that compile graphs, by name: ours, and every backend that torch.compile knows.
 
-The contract is torch.compile's own. A backend is called with a GraphModule of aten operators (and torch's
-higher-order operators) and a list of example inputs (fake tensors); it returns a callable that takes the same
-number of tensors and returns a sequence of results. It may assume that inputs keep the shapes, dtypes and devices of
+The contract is torch.compile's own. A backend is called with a GraphModule of aten operators (and what else its
+target can run) and a list of example inputs (fake tensors); it returns a callable that takes the same number of
+tensors and returns a sequence of results. It may assume that inputs keep the shapes, dtypes and devices of
 the examples and are contiguous as they are. It may not write into its inputs.
 """
 
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 from torch.fx import GraphModule
 
 from .._core import cache
+from .._core.target import HOSTED, INDUCTOR, Target
 
 Compiled = Callable[..., Sequence[Tensor]]
-Backend = Callable[[GraphModule, list[Tensor]], Compiled]
+Compile = Callable[[GraphModule, list[Tensor]], Compiled]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A compiler of graphs, and what the graphs that it is given may hold."""
+
+    compile: Compile
+    target: Target
+
 
 _BACKENDS: dict[str, Backend] = {}
 
@@ -29,9 +40,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     )
 
 
-def register(name: str, backend: Backend) -> None:
-    """Make `backend` available under `name`."""
-    _BACKENDS[name] = backend
+def register(name: str, compile: Compile, target: Target) -> None:
+    """Make a compiler available under `name`; its graphs are lowered for `target`."""
+    _BACKENDS[name] = Backend(compile, target)
 
 
 def lookup(name: str) -> Backend:
@@ -43,17 +54,17 @@ def lookup(name: str) -> Backend:
     from torch._dynamo.exc import InvalidBackend
 
     try:
-        backend = lookup_backend(name)
+        compiler = lookup_backend(name)
     except InvalidBackend:
         raise ValueError(
             f"Unknown backend {name!r} in jaxish_backend; the backends are {', '.join(names())}."
         ) from None
 
     def compile_contiguous(module: GraphModule, examples: list[Tensor]) -> Compiled:
-        compiled: Any = backend(module, examples)
+        compiled: Any = compiler(module, examples)
         return lambda *tensors: compiled(*(t.contiguous() for t in tensors))
 
-    return compile_contiguous
+    return Backend(compile_contiguous, HOSTED)
 
 
 def is_kept(name: str, module: GraphModule, examples: list[Tensor]) -> bool:
@@ -81,5 +92,5 @@ def _interpret(module: GraphModule, examples: list[Tensor]) -> Any:
     return module.forward
 
 
-register("inductor", _inductor)
-register("interpret", _interpret)
+register("inductor", _inductor, INDUCTOR)
+register("interpret", _interpret, HOSTED)

@@ -1,8 +1,9 @@
 """Structured primitives inside compiled graphs: one opaque operator, `jaxish::structured`.
 
-A loop or a branch in a graph that a backend compiles stays a call of this operator. Its kernel runs the primitive,
-whose bodies are graphs with executables of their own, compiled in turn. So the size of the compiled code and the
-time to compile it do not grow with a loop's trip count, and one body compiles once for all its uses.
+A loop or a branch in a graph that a backend compiles stays a call of this operator, where the target can call the
+host. Its kernel runs the primitive, whose bodies are graphs with executables of their own, compiled in turn. So the
+size of the compiled code and the time to compile it do not grow with a loop's trip count, and one body compiles once
+for all its uses. For other targets the primitive is spelled out in operators that every backend knows.
 
 The operator names its primitive by a string that is the same in every process (a hash of the primitive's graphs and
 parameters, and its input types), since backends cache compiled code on disk by the text of the graph.
@@ -19,6 +20,7 @@ from torch import Tensor, fx
 from .._core import graph
 from .._core.graph import TensorType
 from .._core.primitive import Primitive
+from .._core.target import Target
 
 _PRIMITIVES: "weakref.WeakValueDictionary[str, Primitive]" = weakref.WeakValueDictionary()
 _TYPES: dict[str, tuple[TensorType, ...]] = {}
@@ -50,12 +52,26 @@ _library.impl("structured", _kernel, "CompositeExplicitAutograd")
 torch.library.register_fake("jaxish::structured", _fake, lib=_library)
 
 
-def call(primitive: Primitive, identity: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Append a call of `primitive` to the graph that is being lowered; `identity` is its name in every process."""
+class Opaque(Primitive):
+    """A primitive that compiled code calls as one operator. It is told from others by its parameters, `vars(self)`."""
+
+    def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        return call(self, inputs) if target.calls_host else self.spelled_out(target, *inputs)
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        """Compute the results while a graph is traced for a target that cannot call the host.
+
+        A subclass whose `run` looks at values, or goes block by block, has another way.
+        """
+        return self.run(*inputs)
+
+
+def call(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Append a call of `primitive` to the graph that is being lowered."""
     trace = graph.current_trace()
     assert trace is not None
     types = tuple(primitive.out_types(*inputs))
-    text = f"{identity}|{[TensorType.of(i) for i in inputs]}|{types}"
+    text = f"{primitive.identity()}|{[TensorType.of(i) for i in inputs]}|{types}"
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
     _TYPES[key] = types
     device = types[0].device if types else torch.device("cpu")

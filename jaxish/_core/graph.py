@@ -44,6 +44,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from . import cache, duals, errors, functorch
+from .target import Target
 from .torch_modes import no_anomaly, no_autocast
 
 # Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
@@ -196,11 +197,11 @@ class _TraceFakeMode(FakeTensorMode):
 class Trace(TorchDispatchMode):
     """An active trace: the graph so far, and which node made which fake tensor.
 
-    `lowering` says for whom: None while the user's function is traced (structured primitives become one node each),
-    the name of a backend while a finished graph is rewritten for it (primitives spell themselves out).
+    `lowering` says for whom: None while the user's function is traced (structured primitives become one node each), a
+    target while a finished graph is rewritten for it (primitives spell themselves out).
     """
 
-    def __init__(self, lowering: str | None = None, purpose: str = "", names: Sequence[str] = ()) -> None:
+    def __init__(self, lowering: Target | None = None, purpose: str = "", names: Sequence[str] = ()) -> None:
         super().__init__()
         cache.import_dynamo()  # as FakeTensorMode does
         self.lowering, self.purpose, self.names = lowering, purpose, names
@@ -296,7 +297,7 @@ class Trace(TorchDispatchMode):
         )
         written = _written(target, args, kwargs)
         if written:
-            node.meta["writes"] = {_storage(t) for t in written}
+            node.meta["writes"] = {storage_of(t) for t in written}
         if isinstance(out, Tensor):
             self.bind(out, node)
             return
@@ -405,14 +406,15 @@ def _written(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[T
     return [v for a, v in given if isinstance(v, Tensor) and a.alias_info is not None and a.alias_info.is_write]
 
 
-def _storage(tensor: Tensor) -> int:
+def storage_of(tensor: Tensor) -> int:
+    """Return what names the memory of a tensor: equal for views of one."""
     return tensor.untyped_storage()._cdata
 
 
 def writers_to(graph: fx.Graph, nodes: set[fx.Node]) -> set[fx.Node]:
     """Return the nodes that write into memory that one of `nodes` reads or makes."""
     tensors = [n.meta.get("val") for n in nodes]
-    memory = {_storage(t) for t in tensors if isinstance(t, Tensor)}
+    memory = {storage_of(t) for t in tensors if isinstance(t, Tensor)}
     return {n for n in graph.nodes if memory & n.meta.get("writes", set())}
 
 
@@ -509,7 +511,7 @@ def _active(trace: Trace) -> Iterator[None]:
 def trace(
     function: Callable[..., Sequence[Tensor]],
     in_types: Sequence[TensorType],
-    lowering: str | None = None,
+    lowering: Target | None = None,
     purpose: str = "",
     names: Sequence[str] = (),
 ) -> ClosedGraph:

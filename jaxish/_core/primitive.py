@@ -16,7 +16,12 @@ any torch function and any primitive, and may not look at values. Rules are writ
 primitive's graphs, so that they nest to any order.
 """
 
+import dataclasses
+import enum
 import hashlib
+import itertools
+import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -26,6 +31,7 @@ from torch import Tensor
 from . import axes, duals, functorch, graph
 from .boxes import Box
 from .graph import Graph, TensorType
+from .target import Target
 
 Dims = Sequence[int | None]
 
@@ -42,6 +48,7 @@ class Primitive:
     is_elementwise = False  # whether each element of the result is made of one element of each operand, broadcast
     places_results = False  # whether it lays its results over devices
     is_instruction = False  # whether loops in C++ (`_compile/loop_emitter.py`) have it as an operation of its own
+    rules: tuple[str, ...] = ()  # the attributes that say how it is transformed, and nothing of what it computes
 
     @property
     def has_effect(self) -> bool:
@@ -56,8 +63,8 @@ class Primitive:
         """Compute the results of plain tensors."""
         raise NotImplementedError
 
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        """Compute the results while a graph is traced for a backend, by operators that it knows."""
+    def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        """Compute the results while a graph is traced for a backend, by what its target can run."""
         return self.run(*inputs)
 
     def part(
@@ -92,7 +99,8 @@ class Primitive:
 
         It is the same in every process, so that compiled code with a primitive in it can be kept on disk.
         """
-        return f"{self.__name__}({', '.join(f'{k}={_described(v)}' for k, v in sorted(vars(self).items()))})"
+        parameters = sorted((k, v) for k, v in vars(self).items() if k not in self.rules)
+        return f"{self.__name__}({', '.join(f'{k}={_described(v)}' for k, v in parameters)})"
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if functorch.peek_interpreter_stack() is not None:
@@ -104,9 +112,10 @@ class Primitive:
         if trace is None:
             return self.run(*inputs) if among_processes is None else among_processes(self, inputs)
         inputs = tuple(map(trace.lift, inputs))
-        if trace.lowering is not None and not (self.is_instruction and trace.lowering == "loop"):
-            return self.lower(*inputs)
-        return trace.emit(self, inputs, self.out_types(*inputs))
+        target = trace.lowering
+        if target is None or (self.is_instruction and target.has_instructions):
+            return trace.emit(self, inputs, self.out_types(*inputs))
+        return self.lower(target, *inputs)
 
 
 class Undifferentiated(Primitive):
@@ -144,14 +153,43 @@ def _graphs_in(values: Iterable[Any]) -> Iterator[Graph]:
             yield from _graphs_in(value)
 
 
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device)
+
+
 def _described(value: Any) -> str:
+    """Return a text that differs between values that are not equal, and is the same in every process where there is one."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
     if isinstance(value, Graph):
         return graph_identity(value)
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_described, value))})"
-    if callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-    return repr(value)
+    if _is_found_by(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    if dataclasses.is_dataclass(value):  # fields that repr leaves out follow from the others
+        fields = (_described(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr)
+        return f"{type(value).__qualname__}({', '.join(fields)})"
+    return f"{getattr(value, '__qualname__', type(value).__qualname__)}#{_number_of(value)}"
+
+
+def _is_found_by(value: Any) -> bool:
+    """Tell whether a function or class is what its module has under its name, so that the name says all."""
+    found: Any = sys.modules.get(getattr(value, "__module__", None) or "")
+    for part in getattr(value, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+_numbers: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+_counter = itertools.count()
+
+
+def _number_of(value: Any) -> int:
+    """Return the number of a value that does not describe itself, a closure for one: no other has it in this process.
+
+    Compiled code on disk calls a primitive of the process that loads it, so that equal numbers there do no harm.
+    """
+    return _numbers.setdefault(value, next(_counter))
 
 
 def differentiable(dtype: torch.dtype) -> bool:

@@ -16,6 +16,7 @@ from .._core.array import Array, from_kind, is_abstract, tensor_of
 from .._core.boxes import Box
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front
+from .._core.target import Target
 from . import devices, processes
 from .propagation import shardings_of_results
 from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
@@ -30,6 +31,9 @@ class Constrain(Primitive):
     def __init__(self, sharding: Sharding) -> None:
         self.sharding = sharding
 
+    def identity(self) -> str:
+        return f"{self.__name__}({self.sharding})"
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         type = TensorType.of(inputs[0])
         return [type if processes.are_several() else replace(type, device=_torch_device(self.sharding))]
@@ -38,9 +42,12 @@ class Constrain(Primitive):
         # What is the same in all processes stays so within a graph: its results are distributed when it has run.
         if processes.is_distributed(inputs[0]):
             return [processes.distributed(inputs[0], self.sharding)]
-        return self.lower(*inputs)
+        return self._placed(inputs)
 
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
+    def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        return self._placed(inputs)
+
+    def _placed(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         return list(inputs) if processes.are_several() else [inputs[0].to(_torch_device(self.sharding))]
 
     def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile import structured
 from .._compile.kernels import Kernel
+from .._compile.structured import Opaque
 from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive
+from .._core.primitive import Dims
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -60,7 +60,7 @@ def _advanced(state: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 _KERNEL = Kernel(_philox, shared=1)
 
 
-class _Words(Primitive):
+class _Words(Opaque):
     """`count` words from a state of four (int32), and the state after them.
 
     As in JAX, a batch of states draws all its words from the first one.
@@ -81,9 +81,6 @@ class _Words(Primitive):
         words = torch.stack(_KERNEL(blocks, state), -1).reshape(-1)[: self.count]
         low, high, _ = _advanced(state, torch.full((), blocks, dtype=torch.int64, device=state.device))
         return [words, torch.cat([state[:2], torch.stack([low, high]).to(torch.int32)])]
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, f"philox4x32:{self.count}", inputs)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         states = inputs[0].movedim(dims[0], 0)  # pyright: ignore

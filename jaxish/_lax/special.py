@@ -100,8 +100,8 @@ def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
     return torch.exp(-x + (a - 1) * torch.log(x) - torch.lgamma(a))
 
 
-_IGAMMA_GRAD_A = Elementwise("igamma_grad_a", incomplete.igamma_grad_a, None, incomplete.igamma_grad_a_op)
-gamma_slope = Elementwise("random_gamma_grad", incomplete.random_gamma_grad, None, incomplete.random_gamma_grad_op)
+_IGAMMA_GRAD_A = Elementwise("igamma_grad_a", incomplete.igamma_grad_a, None, is_opaque=True)
+gamma_slope = Elementwise("random_gamma_grad", incomplete.random_gamma_grad, None, is_opaque=True)
 
 
 def _lower_gamma(a: Tensor, x: Tensor) -> Tensor:
@@ -163,9 +163,7 @@ def _beta_density(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 _NO_BETA_SLOPE = NoSlope("Betainc gradient with respect to a and b not supported.")
-_BETAINC = Elementwise(
-    "betainc", incomplete.betainc, (_NO_BETA_SLOPE, _NO_BETA_SLOPE, _beta_density), incomplete.betainc_op
-)
+_BETAINC = Elementwise("betainc", incomplete.betainc, (_NO_BETA_SLOPE, _NO_BETA_SLOPE, _beta_density), is_opaque=True)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:

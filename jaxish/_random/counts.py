@@ -21,13 +21,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile import structured
+from .._compile.lowering import while_loop
+from .._compile.structured import Opaque
 from .._core import dtypes
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.extended import refuse
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Undifferentiated, batch_front
 from .._core.promotion import convert
+from .._core.target import Target
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax import control_flow
@@ -53,7 +55,7 @@ class _Course:
     next_key: int = 0  # which of the keys that a round splits its own into is that of the next one
 
 
-class _Rounds(Undifferentiated):
+class _Rounds(Undifferentiated, Opaque):
     """`count` samples for keys (*batch, words) and parameters (*batch, 1 or count). They have no derivative."""
 
     def __init__(self, impl: PRNGImpl, dtype: torch.dtype, count: int) -> None:
@@ -95,6 +97,37 @@ class _Rounds(Undifferentiated):
         for rows, blocks in itertools.groupby(self._blocks(len(flat)), lambda block: block[0]):
             self._fill(flat[rows], keys[rows], [p[rows] for p in parameters], [part for _, part in blocks])
         return [samples]
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        (type,) = self.out_types(*inputs)
+        keys, *parameters = (x.expand(*type.shape[:-1], x.shape[-1]).reshape(-1, x.shape[-1]) for x in inputs)
+        inverted, shape = self.inverted(*parameters), (keys.shape[0], self.count)
+        (first, _) = self._until_all_done(self.inversion(shape, inverted, *parameters), keys)
+        (second, _) = self._until_all_done(self.rejection(shape, inverted, *parameters), keys)
+        samples = torch.where(inverted, self.finished(first - 1, *parameters), self.finished(second, *parameters))
+        return [samples.reshape(type.shape)]
+
+    def _until_all_done(self, course: _Course, keys: Tensor) -> list[Tensor]:
+        """Return the state after the rounds that each lane needs, in one loop of all lanes."""
+        states, chain, whole = len(course.state), _Keys(self.impl, False), slice(0, self.count)
+        limit = min(self.limit, torch.iinfo(torch.int64).max)
+
+        def lanes_left(values: Sequence[Tensor]) -> Tensor:
+            return course.unfinished(list(values[:states]), list(values[states:])).any(-1, keepdim=True)
+
+        def going(done: Tensor, words: Tensor, *values: Tensor) -> Tensor:
+            return lanes_left(values).any() & (done < limit)
+
+        def step(done: Tensor, words: Tensor, *values: Tensor) -> list[Tensor]:
+            old, held = list(values[:states]), list(values[states:])
+            # The number of the round matters where rounds are kept, which they are not.
+            keys, new = self._round(course, chain, 0, words.view(torch.uint32), whole, old, held)
+            left = lanes_left(values)
+            kept = [torch.where(left, n, o) for n, o in zip(new, old, strict=True)]
+            return [done + 1, keys.view(torch.int32), *kept]
+
+        done = torch.zeros((), dtype=torch.int64, device=keys.device)
+        return while_loop(going, step, [done, keys.view(torch.int32), *course.state], course.constants)[2:]
 
     def _blocks(self, rows: int) -> Iterable[tuple[slice, slice]]:
         # Other generators draw for a whole array only.
@@ -169,9 +202,6 @@ class _Rounds(Undifferentiated):
         words = torch.cat([k.view(torch.int32) for k in own])
         drawn = Draw(course.sampler, count, self.count)(words, start, *(x[0] for x in (*state, *constants)))
         return keys, [x.unsqueeze(0) for x in drawn]
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, self.identity(), inputs)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         fronted = [t.unsqueeze(0) if d is None else batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)]

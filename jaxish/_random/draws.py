@@ -13,13 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile import structured
 from .._compile.kernels import FEW_BLOCKS, Kernel
+from .._compile.structured import Opaque
 from .._core import functorch, graph
 from .._core.array import from_numpy
 from .._core.boxes import Box
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Undifferentiated, batch_front
+from .._core.target import Target
 from . import threefry
 
 _SIGNED = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
@@ -38,7 +39,7 @@ class Bits:
 class Sampler:
     """`function(*bits, *parameters)` gives samples of `dtypes`; bits are signed (8 bits: unsigned) tensors.
 
-    Samplers with different functions have different names: code on disk is found by the name (`Primitive.identity`).
+    Samplers with different functions have different names: compiled code knows a draw by the name (`Primitive.identity`).
     """
 
     name: str
@@ -121,7 +122,7 @@ def part_from_threefry(sampler: Sampler, keys: Tensor, start: Tensor, count: int
     return Draw(sampler, count, total)(words if words.dim() > 1 else words.unsqueeze(0), start)
 
 
-class Draw(Undifferentiated):
+class Draw(Undifferentiated, Opaque):
     """`count` samples for keys (*batch, number of keys, 2) and parameters that broadcast to (*batch, count).
 
     With `total` they are a part of so many samples, and the first parameter says which ones (see `positions_in`).
@@ -163,6 +164,16 @@ class Draw(Undifferentiated):
         rows = [p for p, w in zip(parameters, whole, strict=True) if not w]
         return kernel(self.count, keys, self._whole_count(keys.device), *shared, *rows)
 
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        keys, *parameters = inputs
+        counters = torch.arange(self.count, device=keys.device)
+        if self.total is not None:
+            counters = positions_in(parameters.pop(0), counters)
+        words = [(keys[..., i, :1], keys[..., i, 1:]) for i in range(keys.shape[-2])]
+        count = self.count if self.total is None else self.total
+        found = self.sampler.results(*bits_at(self.sampler, words, counters, count), *parameters)
+        return [f.expand(t.shape) for f, t in zip(found, self.out_types(*inputs), strict=True)]
+
     def _whole_count(self, device: torch.device) -> Tensor:
         return _number(self.count if self.total is None else self.total, device)
 
@@ -179,9 +190,6 @@ class Draw(Undifferentiated):
         kernel = _by_rows(self.sampler, keys.shape[1])
         count = self._whole_count(keys.device)
         return kernel(lanes * self.count, count, counters, *words, *map(spread, parameters))
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, f"{self.__name__}:{self.count}:{self.total}", inputs)
 
     def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:
         batch = self.out_types(*types)[index].shape[:-1]  # pyright: ignore
@@ -247,7 +255,9 @@ def _number(value: int, device: torch.device) -> Tensor:
 _LONG = 4096  # from here on, a batch of arrays is drawn one after the other
 
 
-def bits_at(sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: Tensor, count: Tensor) -> list[Tensor]:
+def bits_at(
+    sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: Tensor, count: Tensor | int
+) -> list[Tensor]:
     """Return the bits that a sampler takes for the elements at `counters` of an array with `count` elements."""
     bits = []
     for wanted in sampler.bits:

@@ -12,13 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile import structured
 from .._compile.kernels import FEW_BLOCKS, Kernel
+from .._compile.lowering import is_lowering, while_loop
+from .._compile.structured import Opaque
 from .._core import dtypes
 from .._core.array import Array, tensor_of
 from .._core.boxes import Box
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive, batch_front
+from .._core.primitive import Dims, batch_front
+from .._core.target import Target
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.special import gamma_slope
@@ -38,7 +40,7 @@ from .sharded import takes_out_sharding
 from .uniforms import normal_sampler, real_normal, unit_sampler
 
 
-class RandomGamma(Primitive):
+class RandomGamma(Opaque):
     """Samples for keys (*batch, words) and shape parameters (*batch, count); their logarithms with `log_space`.
 
     With `total` they are a part of so many samples, and a third input says which ones (`draws.positions_in`).
@@ -59,19 +61,26 @@ class RandomGamma(Primitive):
             return [torch.empty_like(alphas)]
         flat, words = alphas.reshape(-1, count), keys.reshape(-1, keys.shape[-1])
         samples = torch.empty_like(flat)
-        made = None if lanes.are_together(self.impl) else torch.func.vmap(lambda k: self.impl.split(k, (count,)))(words)
+        made = None if lanes.are_together(self.impl) else self._spread(words, count, slice(0, count), grid)
         for rows, part in lanes.blocks(flat.shape[0], count):
-            own = (
-                lanes.spread(self.impl, words[rows], self.total or count, part, *grid)
-                if made is None
-                else made[rows, part]
-            ).reshape(-1, keys.shape[-1])
-            found = _gammas(self.impl, own, flat[rows, part].reshape(-1), self.log_space)
-            samples[rows, part] = found.reshape(-1, part.stop - part.start)
+            own = self._spread(words[rows], count, part, grid) if made is None else made[rows, part]
+            samples[rows, part] = _gammas(self.impl, own, flat[rows, part], self.log_space)
         return [samples.reshape(alphas.shape)]
 
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, f"random_gamma:{self.impl.name}:{self.log_space}:{self.total}", inputs)
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        keys, alphas, *grid = inputs
+        count = alphas.shape[-1]
+        if not alphas.numel():
+            return [torch.empty_like(alphas)]
+        flat, words = alphas.reshape(-1, count), keys.reshape(-1, keys.shape[-1])
+        own = self._spread(words, count, slice(0, count), grid)
+        return [_gammas(self.impl, own, flat, self.log_space).reshape(alphas.shape)]
+
+    def _spread(self, words: Tensor, count: int, part: slice, grid: Sequence[Tensor]) -> Tensor:
+        """Return the keys of a part of the `count` samples of each lane: (lanes, samples, words)."""
+        if lanes.are_together(self.impl):
+            return lanes.spread(self.impl, words, self.total or count, part, *grid)
+        return torch.func.vmap(lambda k: self.impl.split(k, (count,)))(words)[:, part]
 
     def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:
         keys, alphas = types[:2]
@@ -110,10 +119,12 @@ class RandomGamma(Primitive):
 
 
 def _gammas(impl: PRNGImpl, keys: Tensor, alphas: Tensor, log_space: bool) -> Tensor:
-    """Return one sample per lane."""
-    (words,), (d, c, uniforms) = lanes.run(impl, _prepare, lanes.words_of(keys), alphas)
-    v = _accepted(impl, words, d, c)
-    return (_LOGARITHMS if log_space else _SAMPLES)(alphas.shape[0], alphas, d, v, uniforms)[0]
+    """Return samples for shape parameters, each with a key of its own: keys (*shape, words)."""
+    shape, alphas = alphas.shape, alphas.reshape(-1)
+    own = lanes.words_of(keys.reshape(-1, keys.shape[-1]))
+    (words,), (d, c, uniforms) = lanes.run(impl, _prepare, own, alphas)
+    v = (_accepted_together if is_lowering() else _accepted)(impl, words, d, c)
+    return (_LOGARITHMS if log_space else _SAMPLES)(alphas.shape[0], alphas, d, v, uniforms)[0].reshape(shape)
 
 
 def _prepare(draws: lanes.Draws, keys: lanes.Words, alpha: Tensor) -> tuple[list[lanes.Words], list[Tensor]]:
@@ -178,6 +189,34 @@ def _accepted(impl: PRNGImpl, keys: lanes.Words, d: Tensor, c: Tensor) -> Tensor
         left = rejected.nonzero().squeeze(1)
         active, keys, d, c = active[left], [k[left] for k in keys], d[left], c[left]
     return found
+
+
+def _accepted_together(impl: PRNGImpl, keys: lanes.Words, d: Tensor, c: Tensor) -> Tensor:
+    """Return what `_accepted` does, all lanes going on until the last one has its V."""
+
+    def step(active: Tensor, found: Tensor, *rest: Tensor) -> list[Tensor]:
+        words, (d, c) = rest[:-2], rest[-2:]
+        (words, normal_keys), (cube, rejected, u, negative) = lanes.run(impl, _round, words, d, c)
+        x, v = _positive_together(impl, normal_keys, active & negative, c)
+        redone, rejected_again = _JUDGED(d.shape[0], x, v, u, d)
+        accepted = active & ~torch.where(negative, rejected_again, rejected)
+        return [active & ~accepted, torch.where(accepted, torch.where(negative, redone, cube), found), *words]
+
+    start = [torch.ones_like(d, dtype=torch.bool), torch.ones_like(d), *keys]
+    return while_loop(lambda active, *_: active.any(), step, start, [d, c])[1]
+
+
+def _positive_together(impl: PRNGImpl, keys: lanes.Words, wanted: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what `_positive` does for the lanes that are wanted."""
+
+    def step(active: Tensor, x: Tensor, v: Tensor, *rest: Tensor) -> list[Tensor]:
+        words, c = rest[:-1], rest[-1]
+        (words,), (new_x, new_v, negative) = lanes.run(impl, _propose, words, c)
+        return [active & negative, torch.where(active, new_x, x), torch.where(active, new_v, v), *words]
+
+    start = [wanted, torch.zeros_like(c), torch.zeros_like(c), *keys]
+    _, x, v, *_ = while_loop(lambda active, *_: active.any(), step, start, [c])
+    return x, v
 
 
 def _positive(impl: PRNGImpl, keys: lanes.Words, c: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._compile import structured
+from .._compile.structured import Opaque
 from .._core.boxes import Box
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Undifferentiated, batch_front
+from .._core.target import Target
 from . import threefry
 from .draws import Sampler, draw, part_from_threefry
 
@@ -27,7 +28,7 @@ def highest(
     return made(keys.view(torch.int32), scores)[0]
 
 
-class _Highest(Undifferentiated):
+class _Highest(Undifferentiated, Opaque):
     """Positions of the greatest of threefry's samples + scores, for words (*batch, 2) and scores (*batch, ...).
 
     The samples have this shape; with `total`, they are those from `first` on, along the leading axis, of so many.
@@ -48,8 +49,8 @@ class _Highest(Undifferentiated):
         return max(1, _ELEMENTS // max(1, math.prod(self.shape[1:])))
 
     def of_noise(self, samples: Tensor, scores: Tensor) -> Tensor:
-        """Return the positions for some samples."""
-        return torch.argmax(samples + scores, self.dim).to(self.dtype)
+        """Return the positions for some samples (*batch, ...)."""
+        return torch.argmax(samples + scores, self.dim - len(self.shape)).to(self.dtype)
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         kept = (*self.shape[: self.dim], *self.shape[self.dim + 1 :])
@@ -65,6 +66,15 @@ class _Highest(Undifferentiated):
             self._fill(kept, key, own)
         return [found]
 
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        keys, scores = inputs
+        each = math.prod(self.shape[1:])
+        start = torch.full((1,), self.first * each, dtype=torch.int64, device=keys.device)
+        (samples,) = part_from_threefry(
+            self.sampler, keys, start, math.prod(self.shape), (self.total or self.shape[0]) * each
+        )
+        return [self.of_noise(samples.reshape(*keys.shape[:-1], *self.shape), scores)]
+
     def _fill(self, kept: Tensor, key: Tensor, scores: Tensor) -> None:
         count, *inner = self.shape
         rows, each = self.rows, math.prod(inner)
@@ -74,9 +84,6 @@ class _Highest(Undifferentiated):
             part = kept[first : first + rows]
             part.copy_(self.of_noise(samples.reshape(rows, *inner), scores)[: len(part)])
 
-    def identity(self) -> str:
-        return f"highest:{self.sampler.name}:{self.shape}:{self.dim}:{self.dtype}:{self.first}:{self.total}"
-
     def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:
         if len(types[0].shape) > 1 or self.total is not None or box.shape[:1] != self.shape[:1]:
             return None
@@ -84,9 +91,6 @@ class _Highest(Undifferentiated):
         made = _Highest(self.sampler, (count, *self.shape[1:]), self.dim, self.dtype, first, self.shape[0])
         rest = Box.made_of([(count, 0, count), *others])
         return [None, None], lambda keys, scores: rest.cut(made(keys, scores)[0])
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, self.identity(), inputs)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         return self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True))), [0]

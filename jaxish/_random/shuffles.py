@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile import structured
+from .._compile.structured import Opaque
 from .._core import dtypes, unsigned
 from .._core.array import tensor_of
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Undifferentiated, batch_front
+from .._core.target import Target
 from . import threefry
-from .draws import bits_of, part_from_threefry
+from .draws import PAIRS, Draw, bits_of, part_from_threefry
 from .generators import GENERATORS
 from .key_array import KeyArray
 from .keys import several
@@ -58,13 +59,17 @@ def shuffled(key: KeyArray, x: Tensor, axis: int) -> Tensor:
 
 
 def _round_keys(key: KeyArray, size: int) -> Iterator[KeyArray]:
-    # Sorting by 32-bit keys has ties; three rounds per 32 bits of size make their effect small.
-    for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(2**32 - 1))):
+    for _ in range(_rounds(size)):
         key, subkey = several(key, 2)
         yield subkey
 
 
-class _Order(Undifferentiated):
+def _rounds(size: int) -> int:
+    # Sorting by 32-bit keys has ties; three rounds per 32 bits of size make their effect small.
+    return math.ceil(3 * math.log(max(1, size)) / math.log(2**32 - 1))
+
+
+class _Order(Undifferentiated, Opaque):
     """The integers from 0 to `count` in random order, for the words of threefry keys (*batch, 2)."""
 
     __name__ = "random_order"
@@ -89,13 +94,20 @@ class _Order(Undifferentiated):
         rounds = [functools.partial(self._keys, k._tensor) for k in _round_keys(typed, self.count)]
         return torch.from_numpy(stably_sorted(self.count, rounds, self.dtype is torch.int64))
 
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        (words,) = inputs
+        order = torch.arange(self.count, dtype=self.dtype, device=words.device).expand(*words.shape[:-1], self.count)
+        for _ in range(_rounds(self.count)):
+            (pairs,) = Draw(PAIRS, 2)(words.unsqueeze(-2))
+            words, own = pairs.view(torch.int32).reshape(*pairs.shape, 2).unbind(-2)
+            (keys,) = Draw(bits_of(32), self.count)(own.unsqueeze(-2))
+            order = order.gather(-1, unsigned.sort(keys.view(torch.uint32), -1)[1])
+        return [order]
+
     def _keys(self, key: Tensor, start: int, stop: int) -> np.ndarray:
         first = torch.full((1,), start, dtype=torch.int64, device="cpu")
         (bits,) = part_from_threefry(bits_of(32), key, first, stop - start, self.count)
         return bits.numpy().view(np.uint32)
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, self.identity(), inputs)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         return self(batch_front(inputs[0], dims[0], size)), [0]

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._compile import structured
 from .._compile.kernels import FEW_BLOCKS, Kernel
+from .._compile.structured import Opaque
 from .._core import config
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive
+from .._core.primitive import Dims
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -44,7 +44,7 @@ def at_counters(k0: Tensor, k1: Tensor, counters: Tensor) -> tuple[Tensor, Tenso
 _rows = Kernel(lambda positions, k0, k1, x0, x1: cipher(k0, k1, x0, x1), shared=0, blocks=FEW_BLOCKS)
 
 
-class _Cipher(Primitive):
+class _Cipher(Opaque):
     """The cipher of int32 tensors (key words, counter words) that broadcast together."""
 
     __name__ = "threefry2x32"
@@ -57,9 +57,6 @@ class _Cipher(Primitive):
         rows = torch.broadcast_tensors(*inputs)
         shape = rows[0].shape
         return [word.reshape(shape) for word in _rows(shape.numel(), *(r.reshape(-1) for r in rows))]
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, "threefry2x32", inputs)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         rank = max(t.dim() - (d is not None) for t, d in zip(inputs, dims, strict=True))

@@ -220,8 +220,9 @@ def multiply_high(x: Tensor, y: Tensor) -> Tensor:
 def reduced_precision(x: Tensor, exponent_bits: int, mantissa_bits: int) -> Tensor:
     """Return x rounded to a floating format with this many bits; slope 1."""
     return Elementwise(
-        "reduce_precision", lambda t: _reduced_precision(t, exponent_bits, mantissa_bits), (torch.ones_like,)
-    )(x)
+        "reduce_precision", lambda t: _reduced_precision(t, exponent_bits, mantissa_bits), (torch.ones_like,),
+        parameters=(exponent_bits, mantissa_bits),
+    )(x)  # fmt: skip
 
 
 # Integer dtype of the bits, mantissa bits, exponent bits.

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from .._compile.kernels import Kernel
+from .._compile.structured import Opaque
 from .._core.primitive import Dims, Primitive, TensorType, differentiable
+from .._core.target import Target
 
 Function = Callable[..., Tensor]
 
@@ -32,17 +34,19 @@ class NoSlope:
 class Elementwise:
     """An elementwise function: `run` on plain tensors, and per operand its partial derivative (None: zero).
 
-    With `partials` None the function has no derivative and asking for it raises. `opaque` is what a graph for a
-    backend calls in place of `run`, where the control flow of `run` depends on values. `is_instruction` says that
-    loops in C++ know it by its name. `is_long` says that it takes so many operators that a large array is better gone
-    through in blocks, by one kernel.
+    With `partials` None the function has no derivative and asking for it raises. Functions of one name differ in their
+    `parameters`. `contracted` is what computes it in code that contracts (`Target.contracts`). `is_instruction` says
+    that loops in C++ know it by its name; `is_opaque` that its control flow depends on values, so that compiled code
+    calls it as one operator; `is_long` that it takes so many operators that a large array is better gone through in
+    blocks, by one kernel.
     """
 
     def __init__(
-        self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None = None,
-        is_instruction: bool = False, is_long: bool = False,
+        self, name: str, run: Function, partials: Sequence[Function | None] | None, contracted: Function | None = None,
+        parameters: tuple[int, ...] = (), is_instruction: bool = False, is_opaque: bool = False, is_long: bool = False,
     ) -> None:  # fmt: skip
-        self._primitive = _ElementwisePrimitive(name, run, partials, opaque)
+        kind = _OpaquePrimitive if is_opaque else _ElementwisePrimitive
+        self._primitive = kind(name, run, partials, contracted, parameters)
         if is_long:
             self._primitive.kernel = Kernel(lambda _, *rows: [run(*rows)], shared=0)
         self._primitive.is_instruction = is_instruction
@@ -58,12 +62,14 @@ _LARGE = 4096  # elements
 class _ElementwisePrimitive(Primitive):
     kernel: Kernel | None = None
     is_elementwise = True
+    rules = ("_run", "_contracted", "partials", "kernel")  # the name stands for what it computes
 
     def __init__(
-        self, name: str, run: Function, partials: Sequence[Function | None] | None, opaque: Function | None
-    ) -> None:
+        self, name: str, run: Function, partials: Sequence[Function | None] | None, contracted: Function | None,
+        parameters: tuple[int, ...],
+    ) -> None:  # fmt: skip
         self.__name__ = name
-        self._run, self._opaque, self.partials = run, opaque, partials
+        self._run, self._contracted, self.partials, self.parameters = run, contracted, partials, parameters
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         shape = torch.broadcast_shapes(*(t.shape for t in inputs))
@@ -75,8 +81,9 @@ class _ElementwisePrimitive(Primitive):
             return [found.reshape(inputs[0].shape) for found in self.kernel(count, *(t.reshape(-1) for t in inputs))]
         return [self._run(*inputs)]
 
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return [(self._opaque or self._run)(*inputs)]
+    def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        contracted = self._contracted if target.contracts else None
+        return [(contracted or self._run)(*inputs)]
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         rank = max(t.dim() - (d is not None) for t, d in zip(inputs, dims, strict=True))
@@ -123,6 +130,10 @@ class _ElementwisePrimitive(Primitive):
             slope = None if partial is None or cotangent is None else cotangent * partial.conj()
             found.append(None if slope is None else _summed_to(slope, primal.shape))
         return found
+
+
+class _OpaquePrimitive(Opaque, _ElementwisePrimitive):
+    """One whose control flow depends on values."""
 
 
 def _summed_to(tensor: Tensor, shape: Sequence[int]) -> Tensor:

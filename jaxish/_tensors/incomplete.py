@@ -1,13 +1,17 @@
 """Incomplete beta and gamma functions that torch has no kernel for, on plain tensors, in float64.
 
-Their loops run until all elements have converged, which depends on values; graphs call them as opaque operators.
+Their loops run until all elements have converged, which depends on values: compiled code calls them as one operator.
 Sources: Press et al., Numerical Recipes, 6.2 (series and continued fraction of the incomplete gamma function) and 6.4
 (continued fraction of the incomplete beta function), with Lentz's method as modified by Thompson and Barnett;
 derivatives with respect to the first parameter by differentiating the recurrences.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+
+from .._compile.lowering import while_loop
 
 _EPS = 1e-16
 _TINY = 1e-300
@@ -18,27 +22,47 @@ def _safe(x: Tensor) -> Tensor:
     return torch.where(x.abs() < _TINY, _TINY, x)
 
 
+def _until_settled(step: Callable[..., list[Tensor]], state: list[Tensor], constants: list[Tensor]) -> list[Tensor]:
+    """Return the state after `step(number, *state, *constants)` for the numbers from 1 on, until no element is unsettled.
+
+    A step returns the new state, and which elements are unsettled.
+    """
+
+    def going(number: Tensor, unsettled: Tensor, *_: Tensor) -> Tensor:
+        return unsettled.any() & (number < _ROUNDS)
+
+    def numbered(number: Tensor, unsettled: Tensor, *values: Tensor) -> list[Tensor]:
+        *stepped, unsettled = step(number, *values)
+        return [number + 1, unsettled, *stepped]
+
+    first = torch.ones((), dtype=torch.float64, device=state[0].device)
+    start = [first, torch.ones_like(state[0], dtype=torch.bool), *state]
+    return while_loop(going, numbered, start, constants)[2:]
+
+
 def _gamma_series(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return S = 1 + x/(a+1) + x²/((a+1)(a+2)) + ... and dS/da."""
-    term, total = torch.ones_like(x), torch.ones_like(x)
-    harmonic, slope = torch.zeros_like(x), torch.zeros_like(x)
-    for n in range(1, _ROUNDS):
+
+    def step(
+        n: Tensor, term: Tensor, total: Tensor, harmonic: Tensor, slope: Tensor, a: Tensor, x: Tensor
+    ) -> list[Tensor]:
         term = term * x / (a + n)
         harmonic = harmonic + 1 / (a + n)
         total, slope = total + term, slope - term * harmonic
-        if not bool((term * (1 + harmonic) > _EPS * total).any()):
-            break
+        return [term, total, harmonic, slope, term * (1 + harmonic) > _EPS * total]
+
+    one, zero = torch.ones_like(x), torch.zeros_like(x)
+    _, total, _, slope = _until_settled(step, [one, one, zero, zero], [a, x])
     return total, slope
 
 
 def _gamma_fraction(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the continued fraction h of the upper incomplete gamma function, and dh/da."""
-    b = x + 1 - a
-    c, c_slope = torch.full_like(x, 1 / _TINY), torch.zeros_like(x)
-    d = 1 / _safe(b)
-    d_slope = d * d
-    h, h_slope = d, d_slope
-    for i in range(1, _ROUNDS):
+
+    def step(
+        i: Tensor, b: Tensor, c: Tensor, c_slope: Tensor, d: Tensor, d_slope: Tensor, h: Tensor, h_slope: Tensor,
+        a: Tensor,
+    ) -> list[Tensor]:  # fmt: skip
         an = -i * (i - a)
         b = b + 2
         inverse, inverse_slope = _safe(an * d + b), i * d + an * d_slope - 1
@@ -48,11 +72,13 @@ def _gamma_fraction(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         d = 1 / inverse
         d_slope = -inverse_slope * d * d
         delta, delta_slope = c * d, c_slope * d + c * d_slope
-        h_slope = h_slope * delta + h * delta_slope
-        h = h * delta
         unsettled = ((delta - 1).abs() > _EPS * 10) | (delta_slope.abs() > _EPS * 10)
-        if not bool(unsettled.any()):
-            break
+        return [b, c, c_slope, d, d_slope, h * delta, h_slope * delta + h * delta_slope, unsettled]
+
+    b = x + 1 - a
+    d = 1 / _safe(b)
+    state = [b, torch.full_like(x, 1 / _TINY), torch.zeros_like(x), d, d * d, d, d * d]
+    *_, h, h_slope = _until_settled(step, state, [a])
     return h, h_slope
 
 
@@ -108,9 +134,8 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    c, d = torch.ones_like(x), 1 / _safe(1 - (a + b) * x / (a + 1))
-    h = d
-    for m in range(1, _ROUNDS):
+    def step(m: Tensor, c: Tensor, d: Tensor, h: Tensor, a: Tensor, b: Tensor, x: Tensor) -> list[Tensor]:
+        delta = c
         for numerator in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
@@ -119,33 +144,7 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
             c = _safe(1 + numerator / c)
             delta = c * d
             h = h * delta
-        if not bool(((delta - 1).abs() > _EPS * 10).any()):
-            break
-    return h
+        return [c, d, h, (delta - 1).abs() > _EPS * 10]
 
-
-@torch.library.custom_op("jaxish::igamma_grad_a", mutates_args=())
-def igamma_grad_a_op(a: Tensor, x: Tensor) -> Tensor:
-    """The operator that graphs call for `igamma_grad_a`."""
-    return igamma_grad_a(a, x)
-
-
-@torch.library.custom_op("jaxish::random_gamma_grad", mutates_args=())
-def random_gamma_grad_op(a: Tensor, x: Tensor) -> Tensor:
-    """The operator that graphs call for `random_gamma_grad`."""
-    return random_gamma_grad(a, x)
-
-
-@torch.library.custom_op("jaxish::betainc", mutates_args=())
-def betainc_op(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """The operator that graphs call for `betainc`."""
-    return betainc(a, b, x)
-
-
-def _fake(*tensors: Tensor) -> Tensor:
-    shape = torch.broadcast_shapes(*(t.shape for t in tensors))
-    return torch.empty(shape, dtype=tensors[0].dtype, device=tensors[0].device)
-
-
-for _operator in (igamma_grad_a_op, random_gamma_grad_op, betainc_op):
-    _operator.register_fake(_fake)
+    d = 1 / _safe(1 - (a + b) * x / (a + 1))
+    return _until_settled(step, [torch.ones_like(x), d, d], [a, b, x])[2]

@@ -5,8 +5,8 @@ polynomials of the Cephes library and of Eigen, where torch uses Sleef or the ve
 sampler that compares such values takes another path where the last bit differs, so the last bit matters here. Other
 dtypes fall back on torch's functions, except log1p of float64, which is Cephes's too.
 
-`fma` is one node of a graph. Run directly it computes with more digits; in a C++ loop it is the instruction; compiled
-otherwise it is a multiplication and an addition, which the compiler contracts.
+`fma` is one node of a graph. Run directly it computes with more digits; in a C++ loop it is the instruction; in code
+that contracts it is a multiplication and an addition.
 """
 
 import math
@@ -43,8 +43,9 @@ def _contractible(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 
 _FMA = Elementwise(
-    "fma", _fused, (lambda a, b, c: b, lambda a, b, c: a, lambda a, b, c: torch.ones_like(c)), _contractible, True
-)
+    "fma", _fused, (lambda a, b, c: b, lambda a, b, c: a, lambda a, b, c: torch.ones_like(c)), _contractible,
+    is_instruction=True,
+)  # fmt: skip
 
 
 def quotient(number: float, x: Tensor) -> Tensor:
@@ -75,7 +76,9 @@ def polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
 
 
 # torch's eager square root of float32 is off by one unit at times; the compiled one is rounded correctly.
-_sqrt_rule = Elementwise("sqrt", lambda x: torch.sqrt(x.double()).float(), (lambda x: 0.5 / sqrt(x),), torch.sqrt, True)
+_sqrt_rule = Elementwise(
+    "sqrt", lambda x: torch.sqrt(x.double()).float(), (lambda x: 0.5 / sqrt(x),), torch.sqrt, is_instruction=True
+)
 
 
 def sqrt(x: Tensor) -> Tensor:

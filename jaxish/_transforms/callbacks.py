@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile import structured
+from .._compile.structured import Opaque
 from .._core import dtypes, errors, functorch, graph, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, batch_front
+from .._core.target import Target
 from .flat import check_callable, name_of
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
@@ -69,13 +70,23 @@ class _HostFunction:
 # -------------------------------------------------------------------------------------------------------------- values
 
 
-class PureCallback(Primitive):
-    """Results that a host function computes; `method` says what it can do with a batch."""
+def _refused(name: str, target: Target) -> NotImplementedError:
+    return NotImplementedError(
+        f"The callback {name} runs Python on the host, which a graph for {target.name!r} cannot do; leave it out of what "
+        "is lowered for this target."
+    )
+
+
+class PureCallback(Opaque):
+    """Results that the host function called `name` computes; `method` says what it can do with a batch."""
 
     __name__ = "pure_callback"
+    rules = ("function",)  # its serial number stands for it
 
-    def __init__(self, function: Callable[..., list[Tensor]], types: Sequence[TensorType], method: str | None) -> None:
-        self.function, self.types, self.method = function, tuple(types), method
+    def __init__(
+        self, name: str, function: Callable[..., list[Tensor]], types: Sequence[TensorType], method: str | None
+    ) -> None:
+        self.name, self.function, self.types, self.method = name, function, tuple(types), method
         self.serial = next(_serial)
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
@@ -92,11 +103,8 @@ class PureCallback(Primitive):
             )
         return [r.to(t.device) for r, t in zip(results, self.types, strict=True)]
 
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, self.identity(), inputs)
-
-    def identity(self) -> str:
-        return f"{self.__name__}{self.serial}"
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        raise _refused(self.name, target)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         if self.method is None:
@@ -113,7 +121,7 @@ class PureCallback(Primitive):
         function = self.function
         if self.method.startswith("sequential"):
             function = _per_lane(function, [d is not None for d in dims], size)
-        return type(self)(function, types, self.method)(*front), [0] * len(types)
+        return type(self)(self.name, function, types, self.method)(*front), [0] * len(types)
 
     def jvp(self, primals: Any, tangents: Any) -> list[Tensor | None]:
         raise ValueError(_NO_DERIVATIVE)
@@ -159,7 +167,7 @@ def pure_callback(
         raise ValueError(f"vmap_method must be on of the allowed methods {[*VMAP_METHODS]}, but got: {vmap_method}")
     function, tensors = _HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
-    call = PureCallback(function.results, _result_types(leaves), vmap_method)
+    call = PureCallback(name_of(callback), function.results, _result_types(leaves), vmap_method)
     return spec.unflatten(map(Array, call(*tensors)))
 
 
@@ -183,23 +191,21 @@ def _refuse_sharding(sharding: Any, function: str) -> None:
 
 
 class Effect(Primitive):
-    """A call of a host function for its effect, once per lane of the batches in its inputs.
+    """A call of the host function called `name` for its effect, once per lane of the batches in its inputs.
 
     `lanes` are the batches, innermost first: the size, and the batch dimension of each input.
     """
 
     __name__ = "debug_callback"
     has_effect = True  # pyright: ignore[reportAssignmentType,reportIncompatibleVariableOverride]
+    rules = ("function",)  # its serial number stands for it
 
-    def __init__(self, function: Callable[..., Any], lanes: Sequence[tuple[int, Dims]] = ()) -> None:
-        self.function, self.lanes = function, tuple(lanes)
+    def __init__(self, name: str, function: Callable[..., Any], lanes: Sequence[tuple[int, Dims]] = ()) -> None:
+        self.name, self.function, self.lanes = name, function, tuple(lanes)
         self.serial = next(_serial)
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return []
-
-    def identity(self) -> str:
-        return f"{self.__name__}{self.serial}"
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         for position in itertools.product(*(range(size) for size, _ in self.lanes)):
@@ -212,7 +218,9 @@ class Effect(Primitive):
             tensor = tensor if dim is None else tensor.select(dim, lane)
         return tensor
 
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
+    def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        if not target.calls_host:
+            raise _refused(self.name, target)
         trace = graph.current_trace()
         assert trace is not None
         return trace.emit(self, inputs, [])
@@ -230,7 +238,7 @@ class Effect(Primitive):
             else:
                 tensors = [_without_level(t, level.level()) for t in tensors]
         with graph.without_levels():
-            return Effect(self.function, lanes)._base(*tensors)
+            return Effect(self.name, self.function, lanes)._base(*tensors)
 
 
 def _without_level(tensor: Tensor, level: int) -> Tensor:
@@ -259,7 +267,7 @@ def debug_callback(
     if partitioned:
         raise NotImplementedError("debug callbacks with partitioned=True need sharding; leave it out on one device.")
     function, tensors = _HostFunction.of(callback, args, kwargs, static=True)
-    Effect(function)(*tensors)
+    Effect(name_of(callback), function)(*tensors)
     return None
 
 
@@ -278,7 +286,8 @@ def io_callback(
     _refuse_sharding(sharding, "io_callback")
     function, tensors = _HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
-    call = IOCallback(function.results, _result_types(leaves), None if ordered else "sequential")
+    method = None if ordered else "sequential"
+    call = IOCallback(name_of(callback), function.results, _result_types(leaves), method)
     return spec.unflatten(map(Array, call(*tensors)))
 
 

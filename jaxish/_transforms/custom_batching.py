@@ -21,6 +21,7 @@ class CustomVmapCall(Primitive):
     """A call of a custom_vmap function. Its first `captured` inputs are what the function closes over."""
 
     __name__ = "custom_vmap_call"
+    rules = ("rule",)
 
     def __init__(self, body: Graph, captured: int, rule: FlatRule, function_name: str) -> None:
         self.body, self.captured, self.rule, self.function_name = body, captured, rule, function_name

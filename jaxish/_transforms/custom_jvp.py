@@ -25,6 +25,7 @@ class CustomJVPCall(Primitive):
     """A call of a custom_jvp function; `rule(primals, tangents)` gives the tangents of the results."""
 
     __name__ = "custom_jvp_call"
+    rules = ("rule",)
 
     def __init__(self, body: Graph, captured: int, rule: Rule, function_name: str) -> None:
         self.body, self.captured, self.rule, self.function_name = body, captured, rule, function_name

@@ -29,6 +29,7 @@ class CustomVJPCall(Primitive):
     """
 
     __name__ = "custom_vjp_call"
+    rules = ("forward",)
 
     def __init__(self, body: Graph, forward: Callable[[], "_ForwardRule"], captured: int) -> None:
         self.body, self.forward, self.captured = body, forward, captured

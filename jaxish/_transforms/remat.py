@@ -29,6 +29,7 @@ class Checkpoint(Primitive):
     """A call whose intermediate values are not kept for the way back, but for those that the policy names."""
 
     __name__ = "checkpoint"
+    rules = ("save",)
 
     def __init__(self, body: Graph, save: Callable[[fx.Node], bool]) -> None:
         self.body, self.save = body, save

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from .._compile import executable
-from .._core import config, tree
+from .._core import tree
 from .._core.array import Array, tensor_of, type_text
 from .cost import bytes_of, cost_of
 from .jaxpr import ClosedJaxpr, closed_jaxpr
@@ -88,11 +88,11 @@ class Lowered:
         """Return the graph as Python code of torch operators."""
         if dialect not in (None, "torch", "fx"):
             raise ValueError(f"Unknown dialect {dialect!r}: jaxish graphs have one text form, 'torch'.")
-        return executable.lowered(self._body, config.backend.value).print_readable(print_output=False)
+        return self.compiler_ir().print_readable(print_output=False)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """Return the `torch.fx.GraphModule` that the backend compiles."""
-        return executable.lowered(self._body, config.backend.value)
+        return executable.of(self._body).request().module
 
     def cost_analysis(self) -> dict[str, float]:
         """Return estimates of the work: `flops`, `transcendentals` (where there are any) and `bytes accessed`."""

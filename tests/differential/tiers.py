@@ -105,7 +105,7 @@ def chosen(library: Any, programs: Sequence[Program], lanes: Lanes) -> list[np.n
 def _scan_over(program: Program, lanes: Lanes) -> Any:
     step = lambda carry, v: (carry, program(jaxish, *v))
     nodes = jaxish.jit(lambda *v: jaxish.lax.scan(step, 0, v)).trace(*lanes)._program.closed.graph.module.graph.nodes
-    return next(n.target for n in nodes if hasattr(n.target, "graphs"))
+    return next(n.target for n in nodes if hasattr(n.target, "carries"))
 
 
 def is_native(program: Program, lanes: Lanes) -> bool:

@@ -1,4 +1,4 @@
-"""What loops and branches share: their functions traced to graphs, carries checked, primitives that hold graphs."""
+"""What loops and branches share: their functions traced to graphs, carries checked, values read."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,27 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._compile import structured
 from ..._core import dtypes, graph, tree
 from ..._core.array import Array, tensor_of, type_text
-from ..._core.graph import Graph
-from ..._core.primitive import Primitive, graph_identity
 from ..._core.promotion import convert
 from ..._transforms.flat import as_argument, name_of
 from ..._transforms.program import Program, programs_of, trace_program, types_key
-
-
-class Structured(Primitive):
-    """A primitive that holds graphs. Within compiled code it is one opaque operator."""
-
-    graphs: tuple[Graph, ...]
-    parameters: tuple[Any, ...] = ()
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, self.identity(), inputs)
-
-    def identity(self) -> str:
-        return f"{self.__name__}{self.parameters}{[graph_identity(g) for g in self.graphs]}"
 
 
 @dataclass

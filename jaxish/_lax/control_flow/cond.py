@@ -12,26 +12,28 @@ import torch
 from torch import Tensor
 
 from ..._compile import executable
+from ..._compile.lowering import choice
+from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, tree
 from ..._core.array import as_array, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
+from ..._core.target import Target
 from ..._transforms.flat import arrays_from, name_of
 from ..._transforms.program import Program
-from .bodies import Operands, Structured, concrete, trace_body
+from .bodies import Operands, concrete, trace_body
 
 _ABSENT = object()
 
 
-class Cond(Structured):
+class Cond(Opaque):
     """One of several graphs of equal types, chosen by the first input, an integer in range."""
 
     __name__ = "cond"
 
     def __init__(self, branches: Sequence[Graph]) -> None:
         self.branches = tuple(branches)
-        self.graphs = self.branches
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.branches[0].out_types
@@ -39,6 +41,10 @@ class Cond(Structured):
     def run(self, *inputs: Tensor) -> list[Tensor]:
         index, *operands = inputs
         return list(executable.of(self.branches[int(index)]).run(*operands))
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        index, *operands = inputs
+        return choice(index, self.branches, operands, self.branches[0].out_types)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name, (index, *operands) = popped_axis(), inputs

@@ -11,18 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._compile import executable, native_loop
-from ..._core import config, derived, errors, graph, residuals, tree
+from ..._compile import executable, lowering, native_loop
+from ..._compile.structured import Opaque
+from ..._core import config, derived, errors, graph, residuals, tree, unsigned
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
+from ..._core.target import Target
 from ..._transforms.flat import arrays_from, check_callable
 from ..._transforms.program import Program
-from .bodies import Operands, Structured, carry_program, trace_body
+from .bodies import Operands, carry_program, trace_body
 
 
-class Scan(Structured):
+class Scan(Opaque):
     """A scan of `body(consts, carry, x) -> (carry, y)`, inputs (consts, init, xs), results (carry, ys)."""
 
     __name__ = "scan"
@@ -30,8 +32,6 @@ class Scan(Structured):
     def __init__(self, body: Graph, consts: int, carries: int, length: int, reverse: bool, unroll: int = 1) -> None:
         self.body, self.consts, self.carries, self.length, self.reverse = body, consts, carries, length, reverse
         self.unroll = unroll
-        self.graphs = (body,)
-        self.parameters = (consts, carries, length, reverse, unroll)
 
     def _parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         first, second = self.consts, self.consts + self.carries
@@ -73,6 +73,26 @@ class Scan(Structured):
         if not steps:
             return [*carry, *(_empty(t) for t in self.body.out_types[self.carries :])]
         return [*carry, *map(torch.stack, zip(*steps, strict=True))]
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        consts, init, xs = self._parts(inputs)
+        types = self.out_types(*inputs)
+        ys = [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types[self.carries :]]
+        if not self.length:
+            return [*init, *ys]
+        sizes = (self.carries, len(ys), self.consts, len(xs))
+
+        def step(done: Tensor, *given: Tensor) -> list[Tensor]:
+            carry, stacked, own_consts, own_xs = _grouped(given, sizes)
+            place = (self.length - 1 - done if self.reverse else done).reshape(1)
+            slices = [unsigned.via_bits(lambda t: t.index_select(0, place), x).squeeze(0) for x in own_xs]
+            results = self.body(*own_consts, *carry, *slices)
+            pairs = zip(stacked, results[self.carries :], strict=True)
+            put = [unsigned.via_bits(lambda s, y: s.index_copy(0, place, y), s, y.unsqueeze(0)) for s, y in pairs]
+            return [done + 1, *results[: self.carries], *put]
+
+        first = torch.zeros((), dtype=torch.int64, device=types[0].device)
+        return lowering.while_loop(lambda done, *_: done < self.length, step, [first, *init, *ys], [*consts, *xs])[1:]
 
     def _unrolled(self) -> Graph:
         """Return the body repeated `unroll` times: (consts, carry, x per step) -> (carry, ys per step)."""
@@ -211,7 +231,8 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
 
     shapes = scan._parts(body.in_types)
     types = [*shapes[0], *shapes[1], *(TensorType((scan.length, *t.shape), t.dtype, t.device) for t in shapes[2])]
-    forward_graph = derived.cached(stacking, ("forward", scan.parameters), lambda: graph.trace(run, types).graph)
+    parameters = (consts, carries, scan.length, scan.reverse, scan.unroll)
+    forward_graph = derived.cached(stacking, ("forward", parameters), lambda: graph.trace(run, types).graph)
     return forward_graph, _pull_rule(scan, backward, follow, wanted, saved)
 
 

@@ -12,28 +12,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._compile import executable, native_loop
+from ..._compile import executable, lowering, native_loop
+from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import Array, as_array, tensor_of
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
 from ..._core.residuals import differentiating_level, is_tracked
+from ..._core.target import Target
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
-from .bodies import Operands, Structured, carry_program, concrete, trace_body
+from .bodies import Operands, carry_program, concrete, trace_body
 from .scan import scan
 
 
-class While(Structured):
+class While(Opaque):
     """A loop of `body(body consts, carry) -> carry` while `cond(cond consts, carry)`; inputs (both consts, init)."""
 
     __name__ = "while"
 
     def __init__(self, cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> None:
         self.cond, self.body, self.cond_consts, self.body_consts = cond, body, cond_consts, body_consts
-        self.graphs = (cond, body)
-        self.parameters = (cond_consts, body_consts)
 
     def _parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         first, second = self.cond_consts, self.cond_consts + self.body_consts
@@ -54,6 +54,18 @@ class While(Structured):
         while test.run(*cond_consts, *carry)[0]:
             carry = step.run(*body_consts, *carry)
         return list(carry)
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        cond_consts, body_consts, init = self._parts(inputs)
+        carries, split = len(init), len(init) + len(cond_consts)
+
+        def going(*given: Tensor) -> Tensor:
+            return self.cond(*given[carries:split], *given[:carries])[0]
+
+        def step(*given: Tensor) -> list[Tensor]:
+            return self.body(*given[split:], *given[:carries])
+
+        return lowering.while_loop(going, step, init, [*cond_consts, *body_consts])
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name = popped_axis()

@@ -2,7 +2,7 @@
 
 A `Factorization` computes on leading batch dimensions, so that vmap only puts its own in front. Its derivative is
 given once, as the tangents of the results for tangents of the operands (`slope`); reverse mode is the transpose. In
-compiled code it stays one opaque operator: backends call LAPACK one way or another.
+compiled code it is one opaque operator, where the target can call the host, else torch's operators.
 torch has derivatives of its own for most of them, but refuses some that JAX has (full QR of tall matrices), answers some that
 JAX refuses (full SVD), and fixes the phases of complex eigenvectors in another way.
 """
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..._compile import structured
-from ..._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
+from ..._compile.structured import Opaque
+from ..._core.primitive import Dims, batch_front, differentiable, instantiate
 
 
-class Factorization(Primitive):
+class Factorization(Opaque):
     """Base class; a subclass gives `out_types`, `run`, and `slope` where there is a derivative."""
 
     def slope(
@@ -24,9 +24,6 @@ class Factorization(Primitive):
     ) -> list[Tensor | None]:
         """Return the tangents of the results, None for integers."""
         raise NotImplementedError(f"Differentiation rule for '{self.__name__}' not implemented.")
-
-    def lower(self, *inputs: Tensor) -> list[Tensor]:
-        return structured.call(self, self.identity(), inputs)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         results = self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)))

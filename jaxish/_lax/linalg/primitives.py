@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..._core.graph import TensorType
+from ..._core.target import Target
 from ..._core.torch_modes import in_own_dtypes
 from .factorization import Factorization
 from .matrices import adjoint, nan_for_nan
@@ -107,6 +108,11 @@ class Eig(Factorization):
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         return nan_for_nan(self._compute, inputs[0])
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        if self.left:
+            raise NotImplementedError(f"torch has no left eigenvectors, which lax.linalg.eig wants of {target.name!r}.")
+        return self.run(*inputs)
 
     def _compute(self, a: Tensor) -> tuple[Tensor, ...]:
         if not self.left and not self.right:
@@ -288,6 +294,9 @@ class Schur(Factorization):
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         return list(_schur(inputs[0]))
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        raise NotImplementedError(f"torch has no Schur factorization, which lax.linalg.schur wants of {target.name!r}.")
 
 
 def _schur(a: Tensor) -> tuple[Tensor, Tensor]:

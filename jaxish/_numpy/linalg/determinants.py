@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..._compile.lowering import is_lowering
 from ..._core.array import Array
 from ..._core.graph import TensorType, is_plain_evaluation
 from ..._core.typing import ArrayLike
@@ -74,20 +75,10 @@ class _Adjugate(Factorization):
     def run(self, *inputs: Tensor) -> list[Tensor]:
         (a,) = inputs
         factors, pivots, _ = torch.linalg.lu_factor_ex(a)
-        diagonal = factors.diagonal(0, -2, -1)
-        if not bool((diagonal == 0).any()):
-            # The same factors in both, so that their errors cancel where the matrix is nearly singular.
-            eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand(a.shape)
-            swaps = (pivots != torch.arange(1, a.shape[-1] + 1, device=a.device)).sum(-1)
-            value = diagonal.prod(-1) * (1 - 2 * (swaps % 2))
-            return [value[..., None, None] * torch.linalg.lu_solve(factors, pivots, eye)]
-        # adj(U S V) = adj(V) adj(S) adj(U), where the adjugate of a unitary matrix is its inverse times its determinant.
-        u, s, v = torch.linalg.svd(a)
-        ones = torch.ones_like(s[..., :1])
-        before = torch.cumprod(torch.cat([ones, s[..., :-1]], -1), -1)
-        behind = torch.cumprod(torch.cat([ones, s[..., 1:].flip(-1)], -1), -1).flip(-1)
-        sign = (torch.linalg.det(u) * torch.linalg.det(v))[..., None, None]
-        return [sign * adjoint(v) * (before * behind).unsqueeze(-2) @ adjoint(u)]
+        singular = (factors.diagonal(0, -2, -1) == 0).any()
+        if is_lowering():
+            return [torch.where(singular, _adjugate_of_any(a), _adjugate_by_inverse(factors, pivots))]
+        return [_adjugate_of_any(a) if singular else _adjugate_by_inverse(factors, pivots)]
 
     def slope(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
@@ -95,6 +86,25 @@ class _Adjugate(Factorization):
         inverse, (adjugate,) = torch.linalg.inv_ex(primals[0]).inverse, results
         change = _trace_of_product(inverse, tangents[0])
         return [change[..., None, None] * adjugate - inverse @ tangents[0] @ adjugate]
+
+
+def _adjugate_by_inverse(factors: Tensor, pivots: Tensor) -> Tensor:
+    # The same factors in both, so that their errors cancel where the matrix is nearly singular.
+    size = factors.shape[-1]
+    eye = torch.eye(size, dtype=factors.dtype, device=factors.device).expand(factors.shape)
+    swaps = (pivots != torch.arange(1, size + 1, device=factors.device)).sum(-1)
+    value = factors.diagonal(0, -2, -1).prod(-1) * (1 - 2 * (swaps % 2))
+    return value[..., None, None] * torch.linalg.lu_solve(factors, pivots, eye)
+
+
+def _adjugate_of_any(a: Tensor) -> Tensor:
+    # adj(U S V) = adj(V) adj(S) adj(U), where the adjugate of a unitary matrix is its inverse times its determinant.
+    u, s, v = torch.linalg.svd(a)
+    ones = torch.ones_like(s[..., :1])
+    before = torch.cumprod(torch.cat([ones, s[..., :-1]], -1), -1)
+    behind = torch.cumprod(torch.cat([ones, s[..., 1:].flip(-1)], -1), -1).flip(-1)
+    sign = (torch.linalg.det(u) * torch.linalg.det(v))[..., None, None]
+    return sign * adjoint(v) * (before * behind).unsqueeze(-2) @ adjoint(u)
 
 
 _LOG_DETERMINANT, _DETERMINANT, _ADJUGATE = _LogDeterminant(), _Determinant(), _Adjugate()
