@@ -7,11 +7,12 @@ derivatives with respect to the first parameter by differentiating the recurrenc
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._compile.lowering import while_loop
+from .._compile.lowering import is_lowering, while_loop
 
 _EPS = 1e-16
 _TINY = 1e-300
@@ -35,7 +36,8 @@ def _until_settled(step: Callable[..., list[Tensor]], state: list[Tensor], const
         *stepped, unsettled = step(number, *values)
         return [number + 1, unsettled, *stepped]
 
-    first = torch.ones((), dtype=torch.float64, device=state[0].device)
+    # A number of Python's is faster than one in a tensor, and what a loop of a graph carries is tensors.
+    first: Any = torch.ones((), dtype=torch.float64, device=state[0].device) if is_lowering() else 1
     start = [first, torch.ones_like(state[0], dtype=torch.bool), *state]
     return while_loop(going, numbered, start, constants)[2:]
 
