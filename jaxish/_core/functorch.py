@@ -4,7 +4,9 @@ torch.func itself hides the level numbers that named axes need, and the batch di
 the library names `torch._C._functorch`. Tried on torch 2.13.
 """
 
-from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
+import torch
+from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet, _functorch  # pyright: ignore[reportAttributeAccessIssue]
 from torch._functorch.pyfunctorch import (  # noqa: F401
     retrieve_current_functorch_interpreter as current_interpreter,
 )
@@ -31,3 +33,17 @@ maybe_get_level = _functorch.maybe_get_level
 unwrap_if_dead = _functorch.unwrap_if_dead
 unwrap_for_grad = _functorch._unwrap_for_grad
 wrap_for_grad = _functorch._wrap_for_grad
+
+
+def _bits_of_batch(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """The batching rule of `view.dtype`, which torch 2.9 has not."""
+    level = maybe_get_level(tensor)
+    value, dim = unwrap_batched(tensor, level)
+    with torch._C._ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.FuncTorchBatched)):
+        seen = value.movedim(dim, 0).view(dtype)
+    return add_batch_dim(seen, 0, level)
+
+
+if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::view.dtype", "FuncTorchBatched"):
+    _rules = torch.library.Library("aten", "IMPL")
+    _rules.impl("view.dtype", _bits_of_batch, "FuncTorchBatched")
