@@ -45,7 +45,7 @@ from torch.utils._pytree import tree_leaves
 
 from . import cache, duals, errors, functorch
 from .target import Target
-from .torch_modes import no_anomaly, no_autocast
+from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast
 
 # Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
 # for these, which no dispatch mode sees: of a fake they gave the plain meta tensor that it is made of (2.9 to 2.13).
@@ -525,7 +525,10 @@ def trace(
         recorder = Trace(lowering, purpose, names)
         inputs = [recorder.add_input(type) for type in in_types]
         try:
-            with torch.enable_grad(), no_autocast(), no_anomaly(), _active(recorder), recorder.fake_mode, recorder:
+            with (
+                torch.enable_grad(), no_autocast(), no_anomaly(), backward_in_this_thread(),
+                _active(recorder), recorder.fake_mode, recorder,
+            ):  # fmt: skip
                 outputs = [recorder.lift(out) for out in function(*inputs)]
         except DynamicOutputShapeException as error:
             raise dynamic_shape_error(error) from error

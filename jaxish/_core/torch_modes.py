@@ -7,7 +7,7 @@ one, traces, or goes back through one.
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -43,6 +43,14 @@ def in_own_dtypes(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return run
+
+
+def backward_in_this_thread() -> AbstractContextManager[None]:
+    """Return the context manager within which torch goes back in the thread that asks for it.
+
+    By default it does so in a thread for each device but the CPU, which knows of no trace and of no bound axis.
+    """
+    return torch.autograd.set_multithreading_enabled(False)
 
 
 _lock = threading.Lock()

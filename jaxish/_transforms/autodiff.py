@@ -16,7 +16,7 @@ from .._core import dtypes, duals, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.primitive import conjugate
-from .._core.torch_modes import in_own_dtypes
+from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
 from .flat import (
     FlatFunction,
     Output,
@@ -73,7 +73,8 @@ def _cotangent(value: Any, primal: Array) -> Tensor:
 @in_own_dtypes
 def _pull(pull: Callable[..., Any], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Call torch's pullback under JAX's convention for complex numbers."""
-    return [conjugate(c) for c in pull(tuple(conjugate(c) for c in cotangents))]
+    with backward_in_this_thread():
+        return [conjugate(c) for c in pull(tuple(conjugate(c) for c in cotangents))]
 
 
 def _linear_at(
