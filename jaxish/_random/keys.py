@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._core import config, dtypes
-from .._core.array import Array, as_array, tensor_of
+from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
 from .._transforms import key_reuse
@@ -73,8 +73,8 @@ def _seed_of_int(seed: int) -> Array:
     if not -(2**63) <= seed < 2**63:
         raise OverflowError(f"Python int {seed} too large to convert to int64: seeds are 64-bit integers.")
     if config.enable_x64.value:
-        return Array(torch.full((), seed, dtype=torch.int64, device="cpu"))
-    return Array(torch.full((), (seed + 2**31) % 2**32 - 2**31, dtype=torch.int32, device="cpu"))
+        return Array(torch.full((), seed, dtype=torch.int64, device=default_torch_device()))
+    return Array(torch.full((), (seed + 2**31) % 2**32 - 2**31, dtype=torch.int32, device=default_torch_device()))
 
 
 _LEGACY = (
@@ -194,7 +194,9 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
         if not 0 <= data < 2**32:
             raise OverflowError(f"Python integer {data} out of bounds for uint32")
         array = Array(
-            torch.full((), (data + 2**31) % 2**32 - 2**31, dtype=torch.int32, device="cpu").view(torch.uint32)
+            torch.full((), (data + 2**31) % 2**32 - 2**31, dtype=torch.int32, device=default_torch_device()).view(
+                torch.uint32
+            )
         )
     else:
         array = as_array(data)

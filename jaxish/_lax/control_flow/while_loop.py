@@ -15,7 +15,7 @@ from torch import Tensor
 from ..._compile import executable, lowering, native_loop
 from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, graph, tree
-from ..._core.array import Array, as_array, tensor_of
+from ..._core.array import Array, as_array, default_torch_device, tensor_of
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
@@ -232,7 +232,7 @@ def fori_loop(
         i, value = carry
         return (i + 1, body_fun(i, value)), None
 
-    index = Array(torch.full((), start, dtype=dtype, device="cpu"), any(b.weak_type for b in bounds))
+    index = Array(torch.full((), start, dtype=dtype, device=default_torch_device()), any(b.weak_type for b in bounds))
     steps = max(stop - start, 0)
     return scan(step, (index, init_val), None, length=steps, unroll=1 if unroll is None else unroll)[0][1]
 
