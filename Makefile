@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check tour tier nightly fuzz bench clean
+.PHONY: help demo test check tour tier nightly test-xla fuzz bench clean
 
 help:  ## show what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/.demo  ## train a model with differential privacy on real images, by an unmodified JAX program
 	@echo "== running examples/dp_sgd_digits.py on jaxish"
@@ -39,6 +39,16 @@ nightly: $(VENV)/.test  ## all tests on the compiled tier, loops under sanitizer
 	$(BIN)/python tests/differential --sanitize
 	$(BIN)/python tests/compositions.py
 
+# torch_xla ends with torch 2.9: an environment of its own, of 7 GB. The tests of programs that say most in least time.
+XLA_BIN := .venv-xla/bin
+CORE := tests/test_tour.py tests/test_autodiff.py tests/test_vmap.py tests/test_control_flow.py tests/test_custom_derivatives.py tests/test_random_bits.py tests/test_portable.py
+
+test-xla: .venv-xla/.test  ## TPU's way of computing, played by the CPU, and the core tests on torch 2.9
+	@echo "== running programs on XLA's devices"
+	PJRT_DEVICE=CPU CPU_NUM_DEVICES=4 $(XLA_BIN)/python -m pytest tests/xla tests/test_dp_sgd.py
+	@echo "== running the core tests on torch 2.9's CPU"
+	$(XLA_BIN)/python -m pytest -n 2 --dist loadfile $(CORE)
+
 FUZZ := --cases 1000000 --seed 0 --minutes 30
 fuzz: $(VENV)/.test  ## compare a million values between JAX, direct, compiled and native (FUZZ="--seed 1 ...")
 	$(BIN)/python tests/differential $(FUZZ)
@@ -47,7 +57,7 @@ bench: $(VENV)/.test  ## time jaxish against JAX, side by side
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the virtual environment
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-xla
 
 $(VENV)/bin/python:
 	@echo "== making a virtual environment in $(VENV)"
@@ -64,3 +74,9 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) torch==2.13.0
 	$(INSTALL) --editable '.[test,demo,dev]'
 	@touch $@ $(VENV)/.demo
+
+.venv-xla/.test: pyproject.toml
+	@echo "== installing torch 2.9 with torch_xla in .venv-xla (7 GB; the next run reuses it)"
+	$(PYTHON) -m venv .venv-xla
+	$(XLA_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,demo,tpu]'
+	@touch $@

@@ -34,11 +34,12 @@ class Executable:
     def __init__(self, body: Graph) -> None:
         self.body = body
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
-        self.backend = config.backend.value
+        self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
         # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
         direct = debugging.is_on() or graph.has_effects(body)
-        tiers = {"direct": self.direct, "compiled": self._compile_and_run, "auto": self._run_first}
+        later = self._run_first if registry.keeps_code(self.backend) else self._compile_and_run
+        tiers = {"direct": self.direct, "compiled": self._compile_and_run, "auto": later}
         self._use(tiers["direct" if direct else config.jit_tier.value])
 
     def _use(self, run: Callable[..., Sequence[Tensor]]) -> None:
@@ -54,7 +55,8 @@ class Executable:
 
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
-        if not can_compile() or graph.has_effects(self.body):
+        impossible = registry.keeps_code(self.backend) and not can_compile()
+        if impossible or graph.has_effects(self.body):
             self._use(self.direct)
             return
         with registry.one_at_a_time:

@@ -6,17 +6,19 @@ tensors and returns a sequence of results. It may assume that inputs keep the sh
 the examples and are contiguous as they are. It may not write into its inputs.
 """
 
+import importlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 from torch.fx import GraphModule
 
-from .._core import cache
-from .._core.target import HOSTED, INDUCTOR, Target
+from .._core import accelerator, cache, config
+from .._core.graph import TensorType
+from .._core.target import HOSTED, INDUCTOR, PORTABLE, Target
 
 Compiled = Callable[..., Sequence[Tensor]]
 Compile = Callable[[GraphModule, list[Tensor]], Compiled]
@@ -24,10 +26,14 @@ Compile = Callable[[GraphModule, list[Tensor]], Compiled]
 
 @dataclass(frozen=True)
 class Backend:
-    """A compiler of graphs, and what the graphs that it is given may hold."""
+    """A compiler of graphs, and what the graphs that it is given may hold.
+
+    `keeps_code` says that it leaves its code on disk, by the machine's C++ compiler, so that another process can compile.
+    """
 
     compile: Compile
     target: Target
+    keeps_code: bool = True
 
 
 _BACKENDS: dict[str, Backend] = {}
@@ -40,9 +46,22 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     )
 
 
-def register(name: str, compile: Compile, target: Target) -> None:
+def register(name: str, compile: Compile, target: Target, keeps_code: bool = True) -> None:
     """Make a compiler available under `name`; its graphs are lowered for `target`."""
-    _BACKENDS[name] = Backend(compile, target)
+    _BACKENDS[name] = Backend(compile, target, keeps_code)
+
+
+def name_for(types: Iterable[TensorType]) -> str:
+    """Return the name of the backend for a graph with inputs and results of these types."""
+    return next((_OF_DEVICE[t.device.type] for t in types if t.device.type in _OF_DEVICE), config.backend.value)
+
+
+def keeps_code(name: str) -> bool:
+    """Tell whether the backend of this name leaves its code on disk."""
+    return name not in _BACKENDS or _BACKENDS[name].keeps_code
+
+
+_OF_DEVICE = {"xla": "xla"}  # devices that only one backend compiles for
 
 
 def lookup(name: str) -> Backend:
@@ -92,5 +111,15 @@ def _interpret(module: GraphModule, examples: list[Tensor]) -> Any:
     return module.forward
 
 
+accelerator.on_start.append(lambda: importlib.import_module("jaxish._compile.xla"))  # its operators come with it
+
+
+def _xla(module: GraphModule, examples: list[Tensor]) -> Compiled:
+    from .xla import compile_graph
+
+    return compile_graph(module, examples)
+
+
 register("inductor", _inductor, INDUCTOR)
 register("interpret", _interpret, HOSTED)
+register("xla", _xla, PORTABLE, keeps_code=False)

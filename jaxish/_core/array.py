@@ -6,7 +6,6 @@ are jax.numpy functions. `tensor_of` is the one way from a handle to its tensor:
 the trace that is active.
 """
 
-import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import config, dtypes, errors, functorch, graph
+from .accelerator import first_device, wait_for_xla
 from .array_interface import ArrayInterface
 
 
@@ -231,6 +231,8 @@ class Array(ArrayInterface):
         tensor = self._tensor
         if tensor.device.type == "cuda":
             torch.cuda.synchronize(tensor.device)
+        elif tensor.device.type == "xla":
+            wait_for_xla()
         return self
 
     def is_ready(self) -> bool:
@@ -342,16 +344,11 @@ def _unpickle(values: np.ndarray, weak: bool) -> Array:
     return Array(from_numpy(values), weak)
 
 
-@functools.cache
-def _first_device() -> torch.device:
-    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-
-
 def default_torch_device() -> torch.device:
     """Return the torch device on which new arrays are made."""
     chosen = config.default_device.value
     if chosen is None:
-        return _first_device()
+        return first_device()
     return torch.device(chosen) if isinstance(chosen, str) else chosen.torch_device
 
 

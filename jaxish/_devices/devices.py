@@ -1,4 +1,4 @@
-"""Devices: the CPU (as many as `jax_num_cpu_devices` says, which share its memory), and the GPUs that torch sees.
+"""Devices: the CPU (as many as `jax_num_cpu_devices` says, which share its memory), the GPUs that torch sees, and XLA's.
 
 Started as one of several processes (`jax.distributed.initialize`), each process has one device, and the devices of all
 processes are listed.
@@ -11,7 +11,7 @@ import threading
 
 import torch
 
-from .._core import config
+from .._core import accelerator, config
 
 
 class Device:
@@ -23,13 +23,13 @@ class Device:
 
     @property
     def platform(self) -> str:
-        """`cpu` or `gpu`."""
-        return "gpu" if self.torch_device.type == "cuda" else self.torch_device.type
+        """`cpu`, `gpu`, `tpu`, or `xla` for a TPU that the CPU plays."""
+        return _platform_of(self.torch_device)
 
     @property
     def device_kind(self) -> str:
         """The device's name, as its maker gives it."""
-        return torch.cuda.get_device_name(self.torch_device) if self.platform == "gpu" else "cpu"
+        return torch.cuda.get_device_name(self.torch_device) if self.platform == "gpu" else self.platform
 
     @property
     def host_id(self) -> int:
@@ -47,10 +47,16 @@ class Device:
         }
 
     def __repr__(self) -> str:
-        return f"{'CudaDevice' if self.platform == 'gpu' else 'CpuDevice'}(id={self.id})"
+        return f"{self.torch_device.type.capitalize()}Device(id={self.id})"
 
     def __str__(self) -> str:
-        return f"{'cuda' if self.platform == 'gpu' else 'cpu'}:{self.id}"
+        return f"{self.torch_device.type}:{self.id}"
+
+
+def _platform_of(device: torch.device) -> str:
+    """Return the platform of a torch device."""
+    named = {"cuda": "gpu", "xla": accelerator.xla_platform()}
+    return named.get(device.type, device.type)
 
 
 # Which process this is, and how many there are: `processes.initialize` sets them.
@@ -80,6 +86,10 @@ def _listed(platform: str) -> tuple[Device, ...]:
         own = torch.cuda.current_device() if present else 0
         places = [torch.device("cuda", own if i == index else i % present) for i in range(count)] if present else []
         return tuple(Device(place, i, i) for i, place in enumerate(places))
+    if platform == accelerator.xla_platform():
+        runtime = accelerator.torch_xla()
+        present = 0 if runtime is None else runtime.addressable_runtime_device_count()
+        return tuple(Device(torch.device("xla", i), i) for i in range(present))
     cpu = torch.device("cpu")
     if count > 1:
         return tuple(Device(cpu, i, i) for i in range(count))
@@ -103,16 +113,16 @@ def _refuse_late_change() -> None:
 config.num_cpu_devices.on_change.append(_refuse_late_change)
 
 
-_PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu"}
+_PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "tpu": "tpu", "xla": "xla"}
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """Return the devices of a platform, `cpu` or `gpu`; the GPUs by default where there are any.
+    """Return the devices of a platform: `cpu`, `gpu`, `tpu`; by default of the first device's (`accelerator.py`).
 
     Raises `RuntimeError` for a platform without devices.
     """
     if backend is None:
-        return list(_all("gpu") or _all("cpu")) if torch.cuda.is_available() else list(_all("cpu"))
+        return list(_all(_platform_of(accelerator.first_device())))
     found = _all(_PLATFORMS[backend]) if backend in _PLATFORMS else ()
     if not found:
         raise RuntimeError(
@@ -143,7 +153,7 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def default_backend() -> str:
-    """Return the platform on which arrays are made by default: `cpu` or `gpu`."""
+    """Return the platform on which arrays are made by default: `cpu`, `gpu` or `tpu`."""
     return devices()[0].platform
 
 
@@ -164,5 +174,5 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 def of(tensor: torch.Tensor) -> Device:
     """Return the device of a tensor: this process's first one on that torch device."""
-    own = local_devices(backend="gpu" if tensor.device.type == "cuda" else "cpu")
-    return own[tensor.device.index or 0 if len(own) > 1 and tensor.device.type == "cuda" else 0]
+    own = local_devices(backend=_platform_of(tensor.device))
+    return own[tensor.device.index or 0 if len(own) > 1 and tensor.device.type != "cpu" else 0]
