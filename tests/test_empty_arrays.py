@@ -78,3 +78,27 @@ READINGS = {
 def test_reading_from_no_elements(name):
     agree(lambda jax: READINGS[name](jax, jax.numpy.asarray(FLAT)), weak=False)
     agree(lambda jax: jax.jit(lambda x: READINGS[name](jax, x))(FLAT), weak=False)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda j, f: j.vmap(f),
+        lambda j, f: j.jit(j.vmap(f)),
+        lambda j, f: j.vmap(j.grad(f)),
+        lambda j, f: j.grad(lambda x: j.vmap(f)(x).sum()),
+        lambda j, f: lambda x: j.jvp(j.vmap(f), (x,), (x,)),
+        lambda j, f: lambda x: j.vmap(lambda a: (f(a), 3.0), out_axes=(0, None))(x),
+    ],
+)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda j: lambda a: a + 1,
+        lambda j: lambda a: a * j.numpy.float32(2),
+        lambda j: lambda a: (a + j.numpy.ones(3)).sum(),
+        lambda j: lambda a: j.lax.fori_loop(0, 3, lambda _, c: c * 2.0, a),
+    ],
+)
+def test_numbers_mapped_over_an_axis_of_none(transform, function):
+    agree(lambda j, x: transform(j, function(j))(x), np.zeros(0, np.float32))

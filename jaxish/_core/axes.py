@@ -59,6 +59,19 @@ def map_tensors(
     new functorch level. torch.func.vmap is this loop too, but says neither the level nor what was left unbatched.
     """
     _load_decompositions()
+    try:
+        return _mapped(function, tensors, dims, size, name, spmd)
+    except IndexError:
+        # torch's batching rules for two numbers look at the first of each (handleScalarTypePromotion, up to 2.13).
+        if size:
+            raise
+        return _mapped_over_nothing(function, tensors, dims, name, spmd)
+
+
+def _mapped(
+    function: Callable[..., Sequence[Tensor]], tensors: Sequence[Tensor], dims: Sequence[int | None], size: int,
+    name: Hashable | None, spmd: tuple[Hashable, ...],
+) -> list[tuple[Tensor, int | None]]:  # fmt: skip
     level = functorch.vmap_increment_nesting(size, "different")
     try:
         slices = [t if d is None else functorch.add_batch_dim(t, d, level) for t, d in zip(tensors, dims, strict=True)]
@@ -66,6 +79,33 @@ def map_tensors(
             return [functorch.unwrap_batched(out, level) for out in function(*slices)]
     finally:
         functorch.vmap_decrement_nesting()
+
+
+def _mapped_over_nothing(
+    function: Callable[..., Sequence[Tensor]], tensors: Sequence[Tensor], dims: Sequence[int | None],
+    name: Hashable | None, spmd: tuple[Hashable, ...],
+) -> list[tuple[Tensor, int | None]]:  # fmt: skip
+    """Trace the function for one slice that is never there, and compute what is the same for all slices."""
+    found: list[int | None] = []
+
+    def of_one_slice(*inputs: Tensor) -> list[Tensor]:
+        results = _mapped(function, inputs, dims, 1, name, spmd)
+        found.extend(dim for _, dim in results)
+        return [tensor for tensor, _ in results]
+
+    shapes = [[1 if i == d else n for i, n in enumerate(t.shape)] for t, d in zip(tensors, dims, strict=True)]
+    types = [graph.TensorType(tuple(shape), t.dtype, t.device) for shape, t in zip(shapes, tensors, strict=True)]
+    closed = graph.trace(of_one_slice, types)
+    body, (outputs,) = closed.graph.module.graph, closed.graph.module.graph.output_node().args
+    body.output_node().args = ([node for node, d in zip(outputs, found, strict=True) if d is None],)  # pyright: ignore
+    body.eliminate_dead_code()
+    closed.graph.module.recompile()
+    same = iter(closed.graph.module(*closed.closure(), *tensors) if None in found else ())
+    results: list[tuple[Tensor, int | None]] = []
+    for type, dim in zip(closed.graph.out_types, found, strict=True):
+        sizes = [0 if i == dim else n for i, n in enumerate(type.shape)]
+        results.append((next(same) if dim is None else torch.empty(sizes, dtype=type.dtype, device=type.device), dim))
+    return results
 
 
 @functools.cache
