@@ -10,6 +10,8 @@ Private API of torch_xla: the bridge, LoweringContext, placeholder tensors, user
 """
 
 # pyright: reportMissingImports=false
+import importlib
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,12 +26,15 @@ from .._core.graph import TensorType, type_of
 Compiled = Callable[..., Sequence[Tensor]]
 
 
+_numbers = itertools.count()
+
+
 class _OnHost(Exception):
     """The body of a loop or a branch has an operator that XLA cannot compute."""
 
 
 def compile_graph(module: GraphModule, examples: Sequence[Tensor]) -> Compiled:
-    """Return a function that compiles the graph on its first call, since torch_xla asks for values; see registry.py."""
+    """Return a function that compiles the graph on its first call, since torch_xla wants the device at hand; see registry.py."""
     compiled: Compiled | None = None
     device = _device_of(module, examples)
     types = [type_of(node) for node in module.graph.output_node().args[0]]  # pyright: ignore
@@ -39,7 +44,7 @@ def compile_graph(module: GraphModule, examples: Sequence[Tensor]) -> Compiled:
         given = [t if t.device.type == "xla" else t.to(device) for t in tensors]  # numbers may lie on the host
         with _on(device):
             if compiled is None:
-                compiled = _extracted(module, given)
+                compiled = _extracted(module, given, device)
             results: Any = compiled(*given)
         results = [results] if isinstance(results, Tensor) else results  # the bridge unpacks a single one
         return [r if t is None else _typed(r, t.dtype) for r, t in zip(results, types, strict=True)]
@@ -56,19 +61,31 @@ def _device_of(module: GraphModule, examples: Sequence[Tensor]) -> torch.device:
     return next(v.device for v in values if isinstance(v, Tensor | TensorType) and v.device.type == "xla")
 
 
-def _extracted(module: GraphModule, inputs: Sequence[Tensor]) -> Compiled:
-    """Have the bridge compile the graph as one operator, since it cuts graphs at what names a subgraph."""
+def _extracted(module: GraphModule, inputs: Sequence[Tensor], device: torch.device) -> Compiled:
+    """Have the bridge compile the graph as one operator, since it cuts graphs at what names a subgraph.
+
+    It takes inputs that share memory for one and the same for ever, and scalars for constants, so that it is given others,
+    each a part of memory of its own. torch_xla knows a record by a hash that does not tell its inputs apart: (a - b, a) ran
+    as (a - b, b). So the results are parts of an operation with a name that no other graph has.
+    """
     from torch_xla._dynamo.dynamo_bridge import extract_compiled_graph
+    from torch_xla.experimental import eager_mode_context
+
+    name = f"results{next(_numbers)}"
 
     def whole(*tensors: Tensor) -> list[Tensor]:
-        return list(_Recorder(module).run(*tensors))
+        with eager_mode_context(False):
+            results = _Recorder(module).run(*tensors)
+            made = _built(name, results, list)
+            return [_typed(m, r.dtype) for m, r in zip(made, results, strict=True)]
 
     graph = fx.Graph()
     placeholders = [graph.placeholder(f"input{i}") for i in range(len(inputs))]
     graph.output(graph.call_function(whole, tuple(placeholders)))
+    own = tuple(torch.zeros((1, *t.shape), dtype=t.dtype, device="cpu").to(device)[0] for t in inputs)
     try:
         with torch.no_grad():
-            return extract_compiled_graph(GraphModule(torch.nn.Module(), graph), tuple(inputs))
+            return extract_compiled_graph(GraphModule(torch.nn.Module(), graph), own)
     except _OnHost:
         return fx.Interpreter(module).run
 
@@ -93,8 +110,9 @@ class _Recorder(fx.Interpreter):
     """Runs a graph on lazy tensors, its loops and branches as operations of XLA."""
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        name = getattr(target, "__name__", "") if isinstance(target, torch._ops.HigherOrderOperator) else ""
-        return super().call_function(_CONTROL_FLOW.get(name, target), args, kwargs)
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            target = _CONTROL_FLOW[target.__name__]
+        return super().call_function(target, args, kwargs)
 
 
 class _Computation:
@@ -185,6 +203,8 @@ def _shifted_right(tensor: Tensor, by: Tensor | int) -> Tensor:
     return _typed(found, tensor.dtype) ^ negative
 
 
+# Operator by operator outside graphs: records of several run as others do that have the same hash (see `_extracted`).
+importlib.import_module("torch_xla.experimental").eager_mode(True)
 _library = torch.library.Library("aten", "IMPL")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden, which is the point

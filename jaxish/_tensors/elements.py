@@ -192,7 +192,9 @@ def _known_inside(indices: Sequence[Tensor], sizes: Sequence[int]) -> bool:
 
 
 def _index_dtype(index: Tensor) -> Tensor:
-    return index if index.dtype is torch.int32 or index.dtype is torch.int64 else index.to(torch.int64)
+    # torch_xla wants indices of one dtype, and torch's batching rules add some of int64.
+    kept = index.dtype is torch.int64 or (index.dtype is torch.int32 and index.device.type != "xla")
+    return index if kept else index.to(torch.int64)
 
 
 def elements_at(operand: Tensor, places: Sequence[Tensor]) -> Tensor:
