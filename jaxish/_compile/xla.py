@@ -69,15 +69,13 @@ def _extracted(module: GraphModule, inputs: Sequence[Tensor], device: torch.devi
     as (a - b, b). So the results are parts of an operation with a name that no other graph has.
     """
     from torch_xla._dynamo.dynamo_bridge import extract_compiled_graph
-    from torch_xla.experimental import eager_mode_context
 
     name = f"results{next(_numbers)}"
 
     def whole(*tensors: Tensor) -> list[Tensor]:
-        with eager_mode_context(False):
-            results = _Recorder(module).run(*tensors)
-            made = _built(name, results, list)
-            return [_typed(m, r.dtype) for m, r in zip(made, results, strict=True)]
+        results = _Recorder(module).run(*tensors)
+        made = _built(name, results, list)
+        return [_typed(m, r.dtype) for m, r in zip(made, results, strict=True)]
 
     graph = fx.Graph()
     placeholders = [graph.placeholder(f"input{i}") for i in range(len(inputs))]
@@ -122,6 +120,12 @@ class _Computation:
     """
 
     def __init__(self, module: GraphModule, inputs: Sequence[Tensor]) -> None:
+        from torch_xla.experimental import eager_mode_context
+
+        with eager_mode_context(False):
+            self._record(module, inputs)
+
+    def _record(self, module: GraphModule, inputs: Sequence[Tensor]) -> None:
         import torch_xla
         from torch_xla.core import xla_builder
 
@@ -157,9 +161,12 @@ def _check_recorded(module: GraphModule, inputs: Sequence[Tensor]) -> None:
     """Raise `_OnHost` where a graph has an operator that needs values, which placeholders have not: torch_xla aborts."""
     from torch_xla.debug import metrics
 
-    metrics.clear_counters()
+    def calls_of_host() -> dict[str, int]:
+        return {name: metrics.counter_value(name) for name in metrics.executed_fallback_ops()}
+
+    before = calls_of_host()  # they are not cleared: the bridge counts, too
     _Recorder(module).run(*map(torch.zeros_like, inputs))
-    if metrics.executed_fallback_ops():
+    if calls_of_host() != before:
         raise _OnHost
 
 
