@@ -73,9 +73,7 @@ def _extracted(module: GraphModule, inputs: Sequence[Tensor], device: torch.devi
     name = f"results{next(_numbers)}"
 
     def whole(*tensors: Tensor) -> list[Tensor]:
-        results = _Recorder(module).run(*tensors)
-        made = _built(name, results, list)
-        return [_typed(m, r.dtype) for m, r in zip(made, results, strict=True)]
+        return _built(name, _Recorder(module).run(*tensors), list)
 
     graph = fx.Graph()
     placeholders = [graph.placeholder(f"input{i}") for i in range(len(inputs))]
@@ -172,6 +170,16 @@ def _check_recorded(module: GraphModule, inputs: Sequence[Tensor]) -> None:
 
 def _bits_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the bits of a tensor seen as another dtype: torch_xla sends the tensor to the host for that."""
+    if tensor.is_complex():
+        *shape, _ = tensor.shape or (1,)
+        parts = [
+            _built(name, [tensor], lambda ops, name=name: [getattr(ops[0], name)()])[0] for name in ("real", "imag")
+        ]
+        tensor = torch.stack(parts, -1).reshape(*shape, -1)
+    if dtype.is_complex:
+        pairs = _bits_as(tensor, dtype.to_real())
+        pairs = pairs.reshape(*pairs.shape[:-1], -1, 2)
+        return torch.complex(pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone())
     signed, target = tensor.to(_SIGNED.get(tensor.dtype, tensor.dtype)), _SIGNED.get(dtype, dtype)
     *shape, last = tensor.shape or (1,)
     if signed.dtype.itemsize < target.itemsize:

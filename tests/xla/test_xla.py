@@ -112,6 +112,13 @@ def test_bits_seen_as_another_dtype(dtype):
     np.testing.assert_array_equal(seen(jaxish), seen(jax))
 
 
+def test_bits_seen_as_complex_numbers_and_back():
+    values = np.arange(8, dtype=np.float32)
+    seen = jaxish.jit(lambda x: jnp.asarray(x).view("complex64"))(values)
+    np.testing.assert_array_equal(seen, values.view(np.complex64))
+    np.testing.assert_array_equal(jaxish.jit(lambda x: x.view("float32"))(seen), values)
+
+
 def test_a_graph_with_an_operator_of_the_host():
     def f(x):
         return lax.fori_loop(0, 2, lambda i, x: jnp.linalg.cholesky(x @ x.T + jnp.eye(2)), x)
