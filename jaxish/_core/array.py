@@ -357,6 +357,14 @@ def is_weak(x: Any) -> bool:
     return x._weak if isinstance(x, Array) else type(x) in (int, float, complex) or bool(getattr(x, "weak_type", False))
 
 
+def device_of(*values: Any) -> torch.device:
+    """Return where what is made of `values` lies: on the device of the first array among them, else on the default one."""
+    for value in values:
+        if isinstance(value, Array):
+            return value._tensor.device
+    return default_torch_device()
+
+
 _SCALARS = (bool, int, float, complex)
 
 
@@ -375,23 +383,24 @@ def check_arraylike(function: str, *args: Any) -> None:
             )
 
 
-def as_array(x: Any) -> Array:
+def as_array(x: Any, device: torch.device | None = None) -> Array:
     """Return `x` (an array, Python scalar, NumPy value, or an object with `__jax_array__`) as an Array.
 
-    Python scalars become weakly typed; 64-bit values are narrowed unless `jax_enable_x64` is set.
+    Python scalars become weakly typed; 64-bit values are narrowed unless `jax_enable_x64` is set. What is no array yet
+    is put on `device`, by default on the default device.
     Raises `TypeError` for anything else.
     """
     if isinstance(x, Array):
         return x
     if isinstance(x, _SCALARS) and not isinstance(x, np.generic):
         dtype, weak = dtypes.lattice_type(x if type(x) in _SCALARS else _plain_scalar(x))
-        return Array(scalar_tensor(x, dtypes.to_torch(dtype)), weak)
+        return Array(scalar_tensor(x, dtypes.to_torch(dtype), device), weak)
     if isinstance(x, np.ndarray | np.generic):
         dtype = dtypes.canonicalize_dtype(x.dtype)
         with np.errstate(over="ignore"):
-            return Array(from_numpy(np.asarray(x).astype(dtype, copy=False)))
+            return Array(from_numpy(np.asarray(x).astype(dtype, copy=False), device))
     if hasattr(x, "__jax_array__"):
-        return as_array(x.__jax_array__())
+        return as_array(x.__jax_array__(), device)
     if isinstance(x, Tensor):
         raise TypeError("A torch.Tensor is no JAX array; make it one, without a copy, by jaxish.from_torch(tensor).")
     raise TypeError(f"Value {x!r} with type {type(x)} is not a valid JAX type.")
@@ -402,8 +411,8 @@ def _plain_scalar(x: Any) -> Any:
     return kind(x)  # IntEnum, numpy-free subclasses
 
 
-def scalar_tensor(value: Any, dtype: torch.dtype) -> Tensor:
-    """Return a 0-d tensor; under a trace it is an operator of the graph, not a captured value."""
+def scalar_tensor(value: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+    """Return a 0-d tensor, by default on the default device; under a trace it is an operator of the graph, not a captured value."""
     if dtype in (torch.uint64, torch.uint32) and value < 0:
         value += 1 << dtype.itemsize * 8
-    return torch.full((), value, dtype=dtype, device=default_torch_device())
+    return torch.full((), value, dtype=dtype, device=device or default_torch_device())

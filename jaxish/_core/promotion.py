@@ -13,26 +13,26 @@ import torch
 from torch import Tensor
 
 from . import config, dtypes, graph, selection
-from .array import Array, as_array, check_arraylike, is_arraylike, scalar_tensor, tensor_of
+from .array import Array, as_array, check_arraylike, device_of, is_arraylike, scalar_tensor, tensor_of
 from .dtypes import TO_NUMPY, TO_TORCH
 from .extended import refuse
 
 
 def tensors(function: str, *args: Any) -> list[Tensor]:
     """Return the tensors of `args`, dtypes as they are."""
-    return [tensor_of(x) if type(x) is Array else _converted(function, i, x) for i, x in enumerate(args)]
+    return [tensor_of(x) if type(x) is Array else _converted(function, i, x, args) for i, x in enumerate(args)]
 
 
 def tensor(function: str, x: Any) -> Tensor:
     """Return the tensor of `x`, its dtype as it is."""
-    return tensor_of(x) if type(x) is Array else _converted(function, 0, x)
+    return tensor_of(x) if type(x) is Array else _converted(function, 0, x, (x,))
 
 
-def _converted(function: str, position: int, x: Any) -> Tensor:
+def _converted(function: str, position: int, x: Any, args: tuple[Any, ...]) -> Tensor:
     refuse(function, (x,))
     if not is_arraylike(x):
         check_arraylike(function, *[0] * position, x)
-    return tensor_of(as_array(x))
+    return tensor_of(as_array(x, device_of(*args)))
 
 
 def promote(function: str, *args: Any) -> tuple[list[Tensor], bool]:
@@ -43,13 +43,16 @@ def promote(function: str, *args: Any) -> tuple[list[Tensor], bool]:
         if all(x._tensor.dtype is dtype for x in args) and len({x._weak for x in args}) == 1:
             return ([graph.lift(x._tensor) for x in args] if graph.tracing else [x._tensor for x in args]), first._weak
     args, dtype, weak = _common(function, args)
-    return [cast(x, TO_TORCH[dtype]) for x in args], weak
+    device = device_of(*args)
+    return [cast(x, TO_TORCH[dtype], device) for x in args], weak
 
 
 def _common(function: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], np.dtype, bool]:
     check_arraylike(function, *args)
     refuse(function, args)
-    args = tuple(x if _is_plain(x) else as_array(x) for x in args)
+    if not all(map(_is_plain, args)):
+        device = device_of(*args)
+        args = tuple(x if _is_plain(x) else as_array(x, device) for x in args)
     dtype, weak = dtypes.promote(*map(dtypes.lattice_type, args))
     return args, dtype, weak
 
@@ -62,8 +65,8 @@ def promote_inexact(function: str, *args: Any) -> tuple[list[Tensor], bool]:
         if dtype.is_floating_point or dtype.is_complex:
             return found, weak
     args, common, weak = _common(function, args)
-    target = TO_TORCH[dtypes.to_inexact(common)]
-    return [cast(x, target) for x in args], weak
+    target, device = TO_TORCH[dtypes.to_inexact(common)], device_of(*args)
+    return [cast(x, target, device) for x in args], weak
 
 
 def _is_plain(x: Any) -> bool:
@@ -71,15 +74,15 @@ def _is_plain(x: Any) -> bool:
     return kind is Array or kind is float or kind is int or kind is bool or kind is complex
 
 
-def cast(x: Any, dtype: torch.dtype) -> Tensor:
-    """Return an Array or Python scalar as a tensor of `dtype`; integers that it cannot hold wrap around."""
+def cast(x: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+    """Return an Array, or a Python scalar on `device`, as a tensor of `dtype`; integers that it cannot hold wrap around."""
     if isinstance(x, Array):
         return convert(tensor_of(x), dtype)
     if type(x) is int:
         x = _wrapped(x, dtype)
     elif dtype.is_complex is False and type(x) is complex:
         x = x.real
-    return scalar_tensor(x, dtype)
+    return scalar_tensor(x, dtype, device)
 
 
 def _wrapped(value: int, dtype: torch.dtype) -> int:

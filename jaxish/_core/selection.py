@@ -36,5 +36,5 @@ def _bits(value: Tensor | float, reference: Tensor) -> Tensor | None:
     if not isinstance(value, Tensor):
         if isinstance(value, float) and not (reference.is_floating_point() or reference.is_complex()):
             return None  # torch promotes
-        value = torch.full((), value, dtype=reference.dtype, device="cpu")
+        value = torch.full((), value, dtype=reference.dtype, device=reference.device)
     return value.view(bits) if value.dtype is reference.dtype else None

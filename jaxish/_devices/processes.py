@@ -39,7 +39,7 @@ def _device_mesh(mesh: Mesh) -> Any:
 
     kind = mesh.devices.flat[0].torch_device.type
     names = tuple(map(str, mesh.axis_names))
-    return DeviceMesh(kind, torch.tensor(mesh.device_ids.reshape(mesh.axis_sizes)), mesh_dim_names=names)
+    return DeviceMesh(kind, torch.tensor(mesh.device_ids.reshape(mesh.axis_sizes), device="cpu"), mesh_dim_names=names)
 
 
 _meshes: dict[Any, Mesh] = {}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, unsigned
-from .._core.array import Array, tensor_of
+from .._core.array import Array, device_of, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.extended import moves_elements
 from .._core.typing import ArrayLike
@@ -143,7 +143,7 @@ def _same_dtype(starts: list[Any], given: Any) -> list[Any]:
     dtype = getattr(given, "dtype", None)
     if dtype is None:
         return starts
-    zeros = torch.zeros((), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(dtype)), device="cpu")
+    zeros = torch.zeros((), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(dtype)), device=device_of(given))
     return [s if s is given else Array(zeros) for s in starts]
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._core import graph
-from .._core.array import Array, as_array, is_arraylike, tensor_of
+from .._core.array import Array, as_array, device_of, is_arraylike, tensor_of
 from .._core.dtypes import TO_NUMPY, TO_TORCH
 from .._core.extended import refuse
 
@@ -44,8 +44,8 @@ ORDERED = INTEGER | FLOATING | BOOLEAN
 ANY = ORDERED | COMPLEX
 
 
-def array_of(name: str, x: Any, position: int = 0) -> Array:
-    """Return `x` as an Array; `TypeError` naming the function and the position where it is none."""
+def array_of(name: str, x: Any, position: int = 0, device: torch.device | None = None) -> Array:
+    """Return `x` as an Array, a number on `device`; `TypeError` naming the function and the position where it is none."""
     if isinstance(x, Array):
         refuse(name, (x,))
         return x
@@ -55,7 +55,7 @@ def array_of(name: str, x: Any, position: int = 0) -> Array:
             f"passed to {name} at position {position}. Expected an array or scalar: convert it, for example by "
             "jnp.asarray."
         )
-    return as_array(x)
+    return as_array(x, device)
 
 
 def operand(name: str, x: Any, accepted: DtypeSet = ANY) -> tuple[Tensor, bool]:
@@ -80,7 +80,7 @@ def operands(name: str, accepted: DtypeSet, *xs: Any) -> tuple[list[Tensor], boo
         a, b = xs[0]._tensor, xs[1]._tensor
         if a.dtype is b.dtype and a.shape == b.shape and a.dtype in accepted.dtypes:
             return [a, b], xs[0]._weak and xs[1]._weak
-    arrays = [x if type(x) is Array else array_of(name, x, i) for i, x in enumerate(xs)]
+    arrays = [x if type(x) is Array else array_of(name, x, i, device_of(*xs)) for i, x in enumerate(xs)]
     tensors = [graph.lift(a._tensor) for a in arrays] if graph.tracing else [a._tensor for a in arrays]
     first = tensors[0]
     if first.dtype not in accepted.dtypes or any(t.dtype is not first.dtype for t in tensors):

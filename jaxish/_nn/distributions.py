@@ -109,7 +109,8 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
     shape = as_array(x).shape
     dims = _dims(axis, len(shape))
     if where is None:
-        count = torch.full((), float(torch.Size([shape[d] for d in dims]).numel()), dtype=torch.float32, device="cpu")
+        elements = float(torch.Size([shape[d] for d in dims]).numel())
+        count = torch.full((), elements, dtype=torch.float32, device=total._tensor.device)
     else:
         count = _sum(_mask(where).expand(shape).to(torch.float32), dims, keepdims)  # pyright: ignore
     return Array(tensor_of(total) - torch.log(count).to(total._tensor.dtype), total.weak_type)

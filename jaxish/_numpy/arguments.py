@@ -65,12 +65,13 @@ def with_number(x: Any, y: Any) -> tuple[Tensor, Tensor] | None:
 
 
 def _like(number: Any, array: Array) -> Tensor | None:
-    kind, dtype = type(number), array._tensor.dtype
+    kind, tensor = type(number), array._tensor
+    dtype = tensor.dtype
     if array._weak:
         return None
     if kind is int and -0x80000000 <= number < 0x80000000:
-        return scalar_tensor(number, dtype) if dtype in _HOLD_INT32 else None
-    return scalar_tensor(number, dtype) if kind is float and dtype in _FLOATS else None
+        return scalar_tensor(number, dtype, tensor.device) if dtype in _HOLD_INT32 else None
+    return scalar_tensor(number, dtype, tensor.device) if kind is float and dtype in _FLOATS else None
 
 
 _FLOATS = frozenset({torch.float32, torch.float64})

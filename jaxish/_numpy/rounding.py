@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, selection
-from .._core.array import Array, check_arraylike, is_weak
+from .._core.array import Array, check_arraylike, device_of, is_weak
 from .._core.dimensions import static_int
 from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
@@ -216,7 +216,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have the same shape and elements."""
     check_arraylike("array_equal", a1, a2)
     if shape(a1) != shape(a2):
-        return Array(torch.zeros((), dtype=torch.bool, device="cpu"))
+        return Array(torch.zeros((), dtype=torch.bool, device=device_of(a1, a2)))
     (x, y), _ = promote("array_equal", a1, a2)
     same = x == y
     if equal_nan and not _whole(x):
@@ -231,4 +231,4 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     try:
         return Array(torch.all(x == y))
     except RuntimeError:
-        return Array(torch.zeros((), dtype=torch.bool, device="cpu"))
+        return Array(torch.zeros((), dtype=torch.bool, device=device_of(a1, a2)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, unsigned
-from .._core.array import Array, as_array, check_arraylike, is_weak
+from .._core.array import Array, as_array, check_arraylike, device_of, is_weak
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
@@ -74,7 +74,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     if len({r.shape for r in rows}) > 1:
         raise ValueError("all keys need to be the same shape")
     if not rows[0].ndim:
-        return Array(torch.zeros((), dtype=int_dtype(), device="cpu"))
+        return Array(torch.zeros((), dtype=int_dtype(), device=device_of(*rows)))
     axis = canonical_axis(axis, rows[0].ndim)
     order: Tensor | None = None
     for row in rows:

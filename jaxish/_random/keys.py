@@ -193,13 +193,10 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     if isinstance(data, int):
         if not 0 <= data < 2**32:
             raise OverflowError(f"Python integer {data} out of bounds for uint32")
-        array = Array(
-            torch.full((), (data + 2**31) % 2**32 - 2**31, dtype=torch.int32, device=default_torch_device()).view(
-                torch.uint32
-            )
-        )
+        number = (data + 2**31) % 2**32 - 2**31
+        array = Array(torch.full((), number, dtype=torch.int32, device=typed._tensor.device).view(torch.uint32))
     else:
-        array = as_array(data)
+        array = as_array(data, typed._tensor.device)
     if array.ndim:
         raise TypeError(
             f"fold_in accepts a scalar, but was given an array of shape {array.shape} != (). Use jax.vmap for batching."

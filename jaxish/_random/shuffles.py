@@ -84,7 +84,7 @@ class _Order(Undifferentiated, Opaque):
         (keys,) = inputs
         if keys.dim() == 1:
             return [self._one(keys)]
-        orders = torch.empty(*keys.shape[:-1], self.count, dtype=self.dtype, device="cpu")
+        orders = torch.empty(*keys.shape[:-1], self.count, dtype=self.dtype, device=keys.device)
         for order, key in zip(orders.view(-1, self.count), keys.reshape(-1, 2), strict=True):
             order.copy_(self._one(key))
         return [orders]
@@ -105,7 +105,7 @@ class _Order(Undifferentiated, Opaque):
         return [order]
 
     def _keys(self, key: Tensor, start: int, stop: int) -> np.ndarray:
-        first = torch.full((1,), start, dtype=torch.int64, device="cpu")
+        first = torch.full((1,), start, dtype=torch.int64, device=key.device)
         (bits,) = part_from_threefry(bits_of(32), key, first, stop - start, self.count)
         return bits.numpy().view(np.uint32)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, duals, tree
-from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of, type_text
+from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.primitive import conjugate
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
@@ -89,7 +89,9 @@ def _linear_at(
     def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[list[Tensor], list[Tensor]]]:
         results = flat(*tensors)
         # torch.func.vjp wants at least one result.
-        active = flat.output.among_differentiable(results) or [torch.zeros((), dtype=torch.float32, device="cpu")]
+        active = flat.output.among_differentiable(results) or [
+            torch.zeros((), dtype=torch.float32, device=device_of(*arrays))
+        ]
         return tuple(active), (results, flat.aux.tensors if flat.aux else [])
 
     primals = list(map(tensor_of, arrays))
@@ -384,7 +386,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     _refuse_reduce_axes(reduce_axes)
     leaves, spec = tree.flatten(primals)
     avals = [aval_of(leaf) for leaf in leaves]
-    zeros = spec.unflatten(_zeros(a) for a in avals)
+    zeros = spec.unflatten(_zeros(a, device_of(leaf)) for a, leaf in zip(avals, leaves, strict=True))
     if not all(dtypes.is_inexact(a.dtype) for a in avals):
         raise NotImplementedError(
             "linear_transpose needs floating or complex primals: torch does not differentiate integers. "
@@ -401,5 +403,5 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     return transposed_fun
 
 
-def _zeros(aval: ShapedArray) -> Array:
-    return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype), device="cpu"), aval.weak_type)
+def _zeros(aval: ShapedArray, device: torch.device) -> Array:
+    return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype), device=device), aval.weak_type)

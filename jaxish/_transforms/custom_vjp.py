@@ -179,7 +179,7 @@ class custom_vjp(CustomFunction):
         captured: int,
     ) -> Rule:
         types = [TensorType.of(a._tensor) for a in arrays]
-        out_types = [ShapedArray(a.shape, a.dtype) for a in result.arrays]
+        out_types = [TensorType.of(a._tensor) for a in result.arrays]
 
         def rule(
             primals: Sequence[Tensor], saved: Sequence[Tensor], cotangents: Sequence[Tensor | None]
@@ -210,15 +210,15 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     return spec.unflatten(leaf.value if isinstance(leaf, CustomVJPPrimal) else leaf for leaf in leaves)
 
 
-def _cotangent_argument(cotangent: Tensor | None, type: ShapedArray, kind: Any, symbolic_zeros: bool) -> Any:
+def _cotangent_argument(cotangent: Tensor | None, type: TensorType, kind: Any, symbolic_zeros: bool) -> Any:
     if cotangent is not None:
         # torch's cotangents are the conjugates of JAX's.
         return from_kind(cotangent.conj() if cotangent.is_complex() else cotangent, kind)
     if symbolic_zeros:
-        return SymbolicZero(type)
-    if not dtypes.is_inexact(type.dtype):
+        return SymbolicZero(ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype]))
+    if not differentiable(type.dtype):
         return np.zeros(type.shape, dtypes.float0)
-    return Array(torch.zeros(type.shape, dtype=dtypes.to_torch(type.dtype), device="cpu"))
+    return Array(torch.zeros(type.shape, dtype=type.dtype, device=type.device))
 
 
 def _matched(given: Any, spec: Any) -> list[Any]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, tree
-from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
+from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 
 
 def arrays_from(tensors: Sequence[Tensor], kinds: Sequence[Any]) -> list[Array]:
@@ -99,7 +99,7 @@ class _Float0(Array):
 def as_output(leaf: Any, function_name: str) -> Array:
     """Return a leaf of a function's result as an array. Raises `TypeError` for what is none."""
     if isinstance(leaf, np.ndarray) and leaf.dtype == dtypes.float0:
-        return _Float0(torch.zeros(leaf.shape, dtype=torch.bool, device="cpu"))
+        return _Float0(torch.zeros(leaf.shape, dtype=torch.bool, device=default_torch_device()))
     if not is_arraylike(leaf):
         raise TypeError(
             f"function {function_name} returned a value of type {type(leaf)}, which is not a valid JAX type. "

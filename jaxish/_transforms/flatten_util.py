@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from .._core import dtypes, tree
-from .._core.array import Array, as_array, tensor_of, type_text
+from .._core.array import Array, as_array, default_torch_device, tensor_of, type_text
 from .._core.promotion import convert
 
 
@@ -18,7 +18,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
     leaves, spec = tree.flatten(pytree)
     arrays = [as_array(leaf) for leaf in leaves]
     if not arrays:
-        return Array(torch.zeros(0, dtype=torch.float32, device="cpu")), lambda _: spec.unflatten([])
+        return Array(torch.zeros(0, dtype=torch.float32, device=default_torch_device())), lambda _: spec.unflatten([])
     dtype = dtypes.to_torch(dtypes.promote(*((a.dtype, a.weak_type) for a in arrays))[0])
     flat = Array(torch.cat([convert(tensor_of(a), dtype).reshape(-1) for a in arrays]))
 

@@ -116,15 +116,10 @@ def _split_last(columns: Any, inputs: Sequence[Array], spec: Any) -> Any:
     """Split the trailing dimension of each leaf, one column per input element, into the tree of inputs."""
 
     def split(leaf: Any) -> Any:
-        tensor = (
-            tensor_of(leaf) if isinstance(leaf, Array) else torch.zeros(leaf.shape, dtype=torch.float32, device="cpu")
-        )
-        parts = tensor.split([a.size for a in inputs], dim=-1)
-        return spec.unflatten(
-            Array(p.reshape((*p.shape[:-1], *a.shape))) if isinstance(leaf, Array)
-            else np.zeros((*p.shape[:-1], *a.shape), dtypes.float0)
-            for p, a in zip(parts, inputs, strict=True)
-        )  # fmt: skip
+        if not isinstance(leaf, Array):
+            return spec.unflatten(np.zeros((*leaf.shape[:-1], *a.shape), dtypes.float0) for a in inputs)
+        parts = tensor_of(leaf).split([a.size for a in inputs], dim=-1)
+        return spec.unflatten(Array(p.reshape((*p.shape[:-1], *a.shape))) for p, a in zip(parts, inputs, strict=True))
 
     leaves, out_spec = tree.flatten(columns)
     return out_spec.unflatten(map(split, leaves))
