@@ -129,7 +129,7 @@ def _divided(a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
     rest = torch.fmod(a, b)
     found = (a - rest) / b
     found = torch.round(torch.where((rest != 0) & ((rest < 0) != (b < 0)), found - 1, found))
-    return torch.where(torch.as_tensor(b == 0), a / b, found)
+    return torch.where(torch.as_tensor(b == 0, device=found.device), a / b, found)
 
 
 def _in_int32(operator: Callable[..., Tensor], a: Any, b: Any, dtype: torch.dtype) -> Any:

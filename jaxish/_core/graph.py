@@ -354,7 +354,8 @@ class Trace(TorchDispatchMode):
 
     def _number(self, value: Any) -> Tensor:
         """Record a Python number, to which dispatch has turned the 0-d tensor that torch wrapped it in, as a tensor again."""
-        tensor = torch.scalar_tensor(value, dtype=_OF_NUMBER[type(value)])  # the dtype that torch wrapped it in
+        # As torch wrapped it: of this dtype, and on the CPU, from where it only goes into operators with an array.
+        tensor = torch.scalar_tensor(value, dtype=_OF_NUMBER[type(value)], device="cpu")
         self.record(torch.ops.aten.scalar_tensor.default, (value,), {"dtype": tensor.dtype}, tensor)
         return tensor
 

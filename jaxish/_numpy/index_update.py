@@ -65,7 +65,7 @@ class _IndexUpdateRef:
         t = tensor_of(self.array)
         if t.dtype is torch.bool and combine in ("add", "mul"):
             raise TypeError(f"{combine} does not accept dtype bool. Convert the array to integers first.")
-        source = asarray(values)
+        source = values if isinstance(values, Array) else asarray(values, device=t.device)
         _warn_unsafe(source, t.dtype)
         new = put_index(t, self.index, converted(tensor_of(source), t.dtype), combine, mode_of(mode), unique, wrap)
         return Array(new, self.array._weak)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, functorch, graph, unsigned
-from .._core.array import Array, from_numpy, is_abstract, tensor_of
+from .._core.array import Array, default_torch_device, from_numpy, is_abstract, tensor_of
 from .._core.promotion import convert
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
 from .creation import asarray
@@ -76,7 +76,7 @@ def _as_item(index: Any) -> Any:
         return _numpy_item(index)
     if isinstance(index, list | tuple):
         if not index:
-            return torch.zeros(0, dtype=torch.int64, device="cpu")
+            return torch.zeros(0, dtype=torch.int64, device=default_torch_device())
         return _array_item(asarray(index))
     if hasattr(index, "__jax_array__"):
         return _array_item(index.__jax_array__())

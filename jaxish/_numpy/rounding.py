@@ -229,6 +229,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Tell whether two arrays broadcast to the same shape and have the same elements there."""
     (x, y), _ = promote("array_equiv", a1, a2)
     try:
-        return Array(torch.all(x == y))
-    except RuntimeError:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
         return Array(torch.zeros((), dtype=torch.bool, device=device_of(a1, a2)))
+    return Array(torch.all(x == y))
