@@ -26,6 +26,7 @@ FACTORIES = {
 
 # The calls that make a tensor on the CPU whatever the default device is: the function that they stand in, and why.
 ON_THE_CPU = {
+    "_compile/xla.py:_extracted": "memory that is its own, which is moved",
     "_core/array.py:_to_numpy": "values for NumPy",
     "_core/array.py:_from_numpy": "values from NumPy, which are moved",
     "_core/graph.py:_number": "a number as torch itself wraps it, which meets an array",

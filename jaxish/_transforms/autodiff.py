@@ -353,7 +353,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         zeros = [torch.zeros_like(v) for v, a in zip(values, output.arrays, strict=True) if differentiable(a)]
         _, transpose, *_ = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
         # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
-        found = iter(transpose(tuple(directions)))
+        with backward_in_this_thread():
+            found = iter(transpose(tuple(directions)))
         out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
         return output.spec.unflatten(out)
 
