@@ -23,9 +23,9 @@ def tensors(function: str, *args: Any) -> list[Tensor]:
     return [tensor_of(x) if type(x) is Array else _converted(function, i, x, args) for i, x in enumerate(args)]
 
 
-def tensor(function: str, x: Any) -> Tensor:
-    """Return the tensor of `x`, its dtype as it is."""
-    return tensor_of(x) if type(x) is Array else _converted(function, 0, x, (x,))
+def tensor(function: str, x: Any, *beside: Any) -> Tensor:
+    """Return the tensor of `x`, its dtype as it is; a number lies where the arrays in `beside` lie."""
+    return tensor_of(x) if type(x) is Array else _converted(function, 0, x, (x, *beside))
 
 
 def _converted(function: str, position: int, x: Any, args: tuple[Any, ...]) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, selection, unsigned
-from .._core.array import Array, as_array, default_torch_device, tensor_of
+from .._core.array import Array, as_array, default_torch_device, device_of, tensor_of
 from .._core.extended import compares_elements, moves_elements
 from .._core.primitive import conjugate
 from .._core.promotion import convert
@@ -154,7 +154,7 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x**y for inexact x and an exponent of the same dtype, or of an integer one."""
-    (a, wa), (b, wb) = (_power_operand(v, i) for i, v in enumerate((x, y)))
+    (a, wa), (b, wb) = (_power_operand(v, i, device_of(x, y)) for i, v in enumerate((x, y)))
     ops.check_accepted("pow", a, 0, ops.INEXACT)
     ops.check_accepted("pow", b, 1, ops.NUMBER)
     if b.dtype in ops.INEXACT.dtypes and a.dtype is not b.dtype:
@@ -169,8 +169,8 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     return Array(arithmetic.power(a, b), wa and wb)
 
 
-def _power_operand(x: Any, position: int) -> tuple[Tensor, bool]:
-    array = ops.array_of("pow", x, position)
+def _power_operand(x: Any, position: int, device: torch.device) -> tuple[Tensor, bool]:
+    array = ops.array_of("pow", x, position, device)
     return tensor_of(array), array._weak
 
 
@@ -310,7 +310,7 @@ def clz(x: ArrayLike) -> Array:
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """Return x limited to the range from `min` to `max`, which are scalars or have the shape of x."""
-    arrays = [ops.array_of("clamp", v, i) for i, v in enumerate((min, x, max))]
+    arrays = [ops.array_of("clamp", v, i, device_of(x, min, max)) for i, v in enumerate((min, x, max))]
     low, t, high = map(tensor_of, arrays)
     ops.check_same_dtypes("clamp", low, t, high)
     for name, bound in (("min", low), ("max", high)):

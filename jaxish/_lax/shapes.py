@@ -374,7 +374,7 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[t
     `padding_config` has a triple (low, high, interior) for each dimension; negative low and high cut elements off.
     """
     t, weak = ops.operand("pad", operand)
-    value = ops.array_of("pad", padding_value, 1)
+    value = ops.array_of("pad", padding_value, 1, t.device)
     if value.ndim:
         raise ValueError(f"padding_value must be a scalar; got np.shape(padding_value)={value.shape}")
     fill = tensor_of(value)

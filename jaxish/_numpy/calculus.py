@@ -126,7 +126,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     check_arraylike("trapezoid", y, *([] if x is None else [x]))
     if x is None:
         (t,), _ = promote_inexact("trapezoid", y)
-        width = convert(tensor("trapezoid", dx), t.dtype)
+        width = convert(tensor("trapezoid", dx, y), t.dtype)
         t = t.movedim(canonical_axis(axis, t.dim()), -1)
     else:
         (t, points), _ = promote_inexact("trapezoid", y, x)

@@ -53,7 +53,7 @@ class _IndexUpdateRef:
         """Return the elements at the index; in mode "fill", those out of bounds are `fill_value` (default NaN)."""
         no_sharding("ndarray.at[...].get", out_sharding)
         t = tensor_of(self.array)
-        fill = fill_of(fill_value, t.dtype)
+        fill = fill_of(fill_value, t)
         return Array(take_index(t, self.index, mode_of(mode), fill, wrap_negative_indices), self.array._weak)
 
     def _put(self, values: Any, combine: str, unique: bool, mode: Any, out_sharding: Any, wrap: bool) -> Array:
@@ -89,7 +89,14 @@ class _IndexUpdateRef:
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Array:  # fmt: skip
         """Return `x` after `x[index] -= values`, repeated indices subtracted repeatedly."""
-        return self._put(-asarray(values), "add", unique_indices, mode, out_sharding, wrap_negative_indices)  # pyright: ignore
+        return self._put(
+            -asarray(values, device=self.array._tensor.device),
+            "add",
+            unique_indices,
+            mode,
+            out_sharding,
+            wrap_negative_indices,
+        )  # pyright: ignore
 
     def multiply(
         self, values: ArrayLike, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,

@@ -459,14 +459,14 @@ def _scattered(t: Tensor, basic: Sequence[Any], view: Tensor, dim: int) -> Tenso
 _COMBINE = {"add": unsigned.add, "mul": unsigned.mul, "min": unsigned.minimum, "max": unsigned.maximum}
 
 
-def fill_of(fill_value: Any, dtype: torch.dtype) -> Any:
-    """Return a `fill_value` argument as a tensor of `dtype`, None as it is. Raises `ValueError` for non-scalars."""
+def fill_of(fill_value: Any, like: Tensor) -> Any:
+    """Return a `fill_value` argument as a tensor of the dtype of `like` and beside it, None as it is. Raises `ValueError` for non-scalars."""
     if fill_value is None:
         return None
-    filler = tensor_of(asarray(fill_value))
+    filler = tensor_of(asarray(fill_value, device=like.device))
     if filler.dim():
         raise ValueError("fill_value argument to indexed get() must be a scalar")
-    return convert(filler, dtype)
+    return convert(filler, like.dtype)
 
 
 def mode_of(mode: Any) -> GatherScatterMode | None:

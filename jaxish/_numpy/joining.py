@@ -12,11 +12,11 @@ from .._core import dtypes, errors, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_weak
 from .._core.dimensions import canonical_axes, canonical_axis
 from .._core.extended import moves_elements
-from .._core.promotion import promote, tensor
+from .._core.promotion import promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike
 from .arguments import concrete_values, converted, no_out
 from .creation import array, asarray
-from .manipulation import atleast_1d, atleast_2d, atleast_3d, ravel
+from .manipulation import _weak, atleast_1d, atleast_2d, atleast_3d
 
 
 def _parts(function: str, arrays: Any, dtype: DTypeLike | None = None) -> tuple[list[Tensor], bool]:
@@ -35,7 +35,7 @@ def _parts(function: str, arrays: Any, dtype: DTypeLike | None = None) -> tuple[
     if dtype is None:
         return promote(function, *parts)
     target = dtypes.to_torch(dtypes.requested_dtype(dtype, function))
-    return [converted(tensor(function, p), target) for p in parts], False
+    return [converted(t, target) for t in tensors(function, *parts)], False
 
 
 @moves_elements(0)
@@ -133,7 +133,9 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Return `arr` with `values` behind it along `axis`; None flattens both."""
     check_arraylike("append", arr, values)
     if axis is None:
-        return concatenate([ravel(arr), ravel(values)])
+        return concatenate(
+            [Array(t.reshape(-1), _weak(x)) for t, x in zip(tensors("append", arr, values), (arr, values), strict=True)]
+        )
     return concatenate([arr, values], axis)
 
 
@@ -240,7 +242,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(size))
     check_arraylike("delete", obj)
-    places = as_array(obj)
+    places = as_array(obj, t.device)
     is_scalar = not places.ndim
     if is_scalar or assume_unique_indices:
         index = tensor("delete", places).reshape(-1).to(torch.int64)
@@ -279,12 +281,12 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         t, axis = t.reshape(-1), 0
     axis = canonical_axis(axis, t.dim())
     size = t.shape[axis]
-    places = as_array(np.arange(*obj.indices(size))) if isinstance(obj, slice) else asarray(obj)
+    places = asarray(np.arange(*obj.indices(size)) if isinstance(obj, slice) else obj, device=t.device)
     if places.ndim > 1:
         raise ValueError(f"jnp.insert(): obj must be a slice, a one-dimensional array, or a scalar; got {obj}")
     if places.dtype.kind not in "iu" and places.size:
         raise ValueError(f"jnp.insert(): index array must be integer typed; got {obj}")
-    new = tensor("insert", array(values, dtype=dtypes.TO_NUMPY[t.dtype], ndmin=t.dim()))
+    new = tensor("insert", array(values, dtype=dtypes.TO_NUMPY[t.dtype], ndmin=t.dim(), device=t.device))
     index = tensor("insert", places).to(torch.int64)
     if index.numel() == 1:
         if not index.dim():

@@ -108,7 +108,7 @@ def _joined(before: Tensor | None, t: Tensor, behind: Tensor | None, axis: int) 
 
 
 def _constant(t: Tensor, widths: list[tuple[int, int]], values: Any) -> Tensor:
-    fill = convert(tensor_of(asarray(values)), t.dtype)
+    fill = convert(tensor_of(asarray(values, device=t.device)), t.dtype)
     if fill.dim() == 1 and fill.shape[0] not in (1, 2):
         raise ValueError(f"jnp.pad: constant_values has unsupported shape {tuple(fill.shape)}.")
     fill = fill.broadcast_to(t.dim(), 2)

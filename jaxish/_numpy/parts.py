@@ -9,7 +9,7 @@ from torch import Tensor
 from .._core import dtypes, unsigned
 from .._core.array import Array, is_weak
 from .._core.primitive import conjugate as conjugate_tensor
-from .._core.promotion import convert, promote_inexact, tensor
+from .._core.promotion import convert, promote_inexact, tensor, tensors
 from .._core.typing import ArrayLike
 from .._tensors import arithmetic
 from .arguments import float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
@@ -131,7 +131,7 @@ def _exponents(t: Tensor) -> Tensor:
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 * 2**x2 for integers x2. Raises `ValueError` for complex x1 or floating x2."""
-    a, b = tensor("ldexp", x1), tensor("ldexp", x2)
+    a, b = tensors("ldexp", x1, x2)
     if a.is_complex() or b.is_floating_point() or b.is_complex():
         raise ValueError(f"ldexp not supported for input types {(dtypes.TO_NUMPY[a.dtype], dtypes.TO_NUMPY[b.dtype])}")
     (a,), weak = promote_inexact("ldexp", x1)

@@ -28,7 +28,7 @@ def _quantile(
     if method not in _METHODS:
         raise ValueError(f"method can only be one of {', '.join(map(repr, _METHODS))}; got {method!r}")
     check_arraylike(function, a, q)
-    levels = tensor(function, q)
+    levels = tensor(function, q, a)
     if weights is None:
         (t,), _ = promote_inexact(function, a)
         w = None

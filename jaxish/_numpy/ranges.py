@@ -12,7 +12,7 @@ from .._core import dtypes, errors
 from .._core.array import Array, as_array, check_arraylike, is_abstract, is_weak
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import ExtendedArray, moves_elements
-from .._core.promotion import convert, tensor
+from .._core.promotion import convert, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .arguments import dtype_or, int_dtype, no_sharding, torch_device
@@ -99,7 +99,7 @@ def linspace(
     wanted = dtypes.canonicalize_dtype(dtypes.promote(dtypes.lattice_type(start), dtypes.lattice_type(stop))[0])
     result = dtype_or(dtype, "linspace", dtypes.to_inexact(wanted))
     computed = dtypes.TO_TORCH[dtypes.to_inexact(dtypes.TO_NUMPY[result])]
-    first, last = (convert(tensor("linspace", v), computed) for v in (start, stop))
+    first, last = (convert(t, computed) for t in tensors("linspace", start, stop))
     shape = broadcast_shape(tuple(first.shape), tuple(last.shape))
     axis = canonical_axis(axis, len(shape) + 1, error=IndexError)
     first, last = first.broadcast_to(shape), last.broadcast_to(shape)
@@ -153,7 +153,7 @@ def geomspace(
     wanted = dtypes.canonicalize_dtype(dtypes.promote(dtypes.lattice_type(start), dtypes.lattice_type(stop))[0])
     result = dtype_or(dtype, "geomspace", dtypes.to_inexact(wanted))
     computed = dtypes.TO_TORCH[dtypes.to_inexact(dtypes.TO_NUMPY[result])]
-    first, last = (Array(convert(tensor("geomspace", v), computed)) for v in (start, stop))
+    first, last = (Array(convert(t, computed)) for t in tensors("geomspace", start, stop))
     direction = sign(first)._tensor
     low, high = (log10(Array(v._tensor / direction)) for v in (first, last))
     found = direction * logspace(low, high, count, endpoint, dtype=dtypes.TO_NUMPY[computed])._tensor

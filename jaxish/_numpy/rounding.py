@@ -176,7 +176,7 @@ def nan_to_num(
     def filler(value: Any, default: float) -> Tensor:
         if value is None:
             return torch.full((), default, dtype=t.dtype, device=t.device)
-        return convert(tensor("nan_to_num", value), t.dtype)
+        return convert(tensor("nan_to_num", value, x), t.dtype)
 
     t = selection.where(torch.isnan(t), filler(nan, 0.0), t)
     t = selection.where(t == math.inf, filler(posinf, info.max), t)

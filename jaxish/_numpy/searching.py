@@ -34,7 +34,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         )
         return tuple(Array(i.to(int_dtype())) for i in places_of_true(known))
     (size,) = canonical_shape((static_int(size, "The size argument of jnp.nonzero"),))
-    fillers = _fillers(fill_value, t.dim())
+    fillers = _fillers(fill_value, t.dim(), t.device)
     flat = mask.reshape(-1)
     total = flat.shape[0]
     if not total or not size:
@@ -53,11 +53,11 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     return tuple(reversed(found))
 
 
-def _fillers(fill_value: Any, rank: int) -> list[Tensor]:
+def _fillers(fill_value: Any, rank: int, device: torch.device) -> list[Tensor]:
     values = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * rank
     if len(values) != rank:
         raise ValueError(f"fill_value must be a number or a tuple of one number per axis ({rank}); got {fill_value}.")
-    found = [tensor("nonzero", v).to(torch.int64) for v in values]
+    found = [tensor("nonzero", v).to(device, torch.int64) for v in values]
     if any(f.dim() for f in found):
         raise ValueError(f"fill_value must be a scalar or tuple of scalars; got {fill_value}")
     return found

@@ -11,7 +11,7 @@ from .._core import errors, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_weak, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
-from .._core.promotion import convert, promote, tensor
+from .._core.promotion import convert, promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
 from .arguments import concrete_values, dtype_or, no_out, with_number
@@ -92,7 +92,7 @@ def take(
     """
     no_out("take", out)
     check_arraylike("take", a, indices)
-    t, index = tensor("take", a), tensor("take", indices)
+    t, index = tensors("take", a, indices)
     _check_integer(index, "take indices")
     if axis is None:
         t, axis = t.reshape(-1), 0
@@ -108,7 +108,7 @@ def take(
         index = selection.where(index < 0, index + size, index)
     chosen = GatherScatterMode.FILL_OR_DROP if mode == "fill" else GatherScatterMode.CLIP
     moved = t.movedim(axis, 0) if axis else t
-    found = take_elements(moved, [index], chosen, fill_of(fill_value, t.dtype))
+    found = take_elements(moved, [index], chosen, fill_of(fill_value, t))
     rank = index.dim()
     if axis and rank:
         found = found.movedim(list(range(rank)), list(range(axis, axis + rank)))
@@ -160,7 +160,7 @@ def take_along_axis(
     places = index.clamp(0, size - 1)
     found = unsigned.via_bits(lambda x: torch.gather(x, axis, places), t)
     if chosen is GatherScatterMode.FILL_OR_DROP:
-        fill = fill_of(fill_value, t.dtype)
+        fill = fill_of(fill_value, t)
         if fill is None:
             fill = torch.full((), default_fill(t.dtype), dtype=t.dtype, device=t.device)
         found = selection.where((index >= 0) & (index < size), found, fill)
@@ -243,8 +243,8 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """Return `arr` with the values `vals` (repeated or cut) where `mask` holds, in order; needs `inplace=False`."""
     _not_in_place("place", inplace)
-    t, chosen = tensor("place", arr), convert(tensor("place", mask), torch.bool)
-    values = convert(tensor("place", vals), t.dtype).reshape(-1)
+    t, chosen = tensor("place", arr), convert(tensor("place", mask, arr), torch.bool)
+    values = convert(tensor("place", vals, arr), t.dtype).reshape(-1)
     if t.numel() != chosen.numel():
         raise ValueError("place: arr and mask must be the same size")
     if not values.numel():
@@ -301,7 +301,7 @@ def compress(
     """
     no_out("compress", out)
     check_arraylike("compress", condition, a, fill_value)
-    mask, t = convert(tensor("compress", condition), torch.bool), tensor("compress", a)
+    mask, t = convert(tensor("compress", condition, a), torch.bool), tensor("compress", a, condition)
     if mask.dim() != 1:
         raise ValueError("condition must be a 1D array")
     t = t.reshape(-1) if axis is None else t.movedim(canonical_axis(axis, t.dim()), 0)
@@ -330,7 +330,7 @@ def compress(
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
     """Return the elements of the flattened `arr` where the flattened condition holds; `size` as in `compress`."""
     check_arraylike("extract", condition, arr, fill_value)
-    flat, mask = tensor("extract", arr).reshape(-1), tensor("extract", condition).reshape(-1)
+    flat, mask = tensor("extract", arr).reshape(-1), tensor("extract", condition, arr).reshape(-1)
     return compress(Array(mask), Array(flat, is_weak(arr)), size=size, fill_value=fill_value)
 
 

@@ -181,7 +181,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: list[Any], *args: Any, **kw
     """
     source = as_array(x)
     t = tensor("piecewise", source)
-    conditions = asarray(condlist, dtype=bool)
+    conditions = asarray(condlist, dtype=bool, device=t.device)
     count, given = len(conditions), len(funclist)
     if given == count + 1:
         default, choices = funclist[-1], funclist[:-1]
@@ -194,7 +194,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: list[Any], *args: Any, **kw
 
     def value(choice: Any) -> torch.Tensor:
         found = choice(source, *args, **kw) if callable(choice) else choice
-        return convert(tensor_of(asarray(found)), t.dtype)
+        return convert(tensor_of(asarray(found, device=t.device)), t.dtype)
 
     out = value(default).broadcast_to(t.shape)
     for condition, choice in zip(tensor_of(conditions).unbind(0), choices, strict=True):

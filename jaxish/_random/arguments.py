@@ -57,13 +57,13 @@ def count_dtype(function: str, dtype: Any) -> Any:
     return found
 
 
-def parameter(function: str, value: Any, dtype: torch.dtype) -> Tensor:
-    """Return a sampler's parameter as a tensor of `dtype`.
+def parameter(function: str, value: Any, dtype: torch.dtype, key: Array) -> Tensor:
+    """Return a sampler's parameter as a tensor of `dtype`, a number beside the key.
 
     Raises `TypeError` for what is no array or scalar, `ValueError` for keys.
     """
     check_arraylike(function, value)
-    array = as_array(value)
+    array = as_array(value, key._tensor.device)
     if isinstance(array, ExtendedArray):
         raise ValueError(f"{function} got keys ({array.dtype}) as a parameter, which has to be made of numbers.")
     if array._tensor.is_complex() and not dtype.is_complex:

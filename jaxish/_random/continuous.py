@@ -307,7 +307,7 @@ def geometric(
     found = count_dtype("geometric", dtype)
     refuse("geometric", (p,))
     sizes = sample_shape("geometric", shape, p)
-    odds = parameter("geometric", p, dtypes.to_torch(dtypes.to_inexact(as_array(p).dtype)))
+    odds = parameter("geometric", p, dtypes.to_torch(dtypes.to_inexact(as_array(p).dtype)), typed)
     trials = sampled(unit_sampler(odds.dtype), _geometric, typed._impl, tensor_of(typed), sizes, odds)
     return Array(convert(trials, dtypes.to_torch(found)))
 
@@ -334,10 +334,10 @@ def generalized_normal(
 
 def _generalized_normal(key: KeyArray, p: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Array:
     check_arraylike("generalized_normal", p)
-    power: Any = 1 / as_array(p)  # pyright: ignore
+    power: Any = 1 / as_array(p, key._tensor.device)  # pyright: ignore
     check_shape("gamma", shape, power.shape)
     gamma_key, sign_key = several(key, 2)
-    g: Any = Array(gamma_tensor(gamma_key, parameter("gamma", power, dtype), shape, False))
+    g: Any = Array(gamma_tensor(gamma_key, parameter("gamma", power, dtype, key), shape, False))
     return Array(signs(sign_key, shape, dtype)) * g**power
 
 
@@ -358,7 +358,7 @@ def ball(
     point_key, radius_key = several(typed, 2)
     g = _generalized_normal(point_key, p, static_shape((*sizes, operator.index(d))), target)
     e = Array(exponential_tensor(radius_key, sizes, target))
-    power: Any = as_array(p)
+    power: Any = as_array(p, typed._tensor.device)
     size = (abs(g) ** power).sum(-1) + e  # pyright: ignore
     return g / (size ** (1 / power))[..., None]
 
@@ -372,4 +372,4 @@ def _with_parameters(
     sizes = sample_shape(name, shape, *values)
     check_castable(name, found, *values)
     target = dtypes.to_torch(found)
-    return typed, target, sizes, [parameter(name, value, target) for value in values]
+    return typed, target, sizes, [parameter(name, value, target, typed) for value in values]

@@ -331,7 +331,7 @@ def poisson(
     found = count_dtype("poisson", dtype)
     if typed._impl is not threefry_prng_impl:
         raise NotImplementedError(f"`poisson` is only implemented for the threefry2x32 RNG, not {typed._impl}")
-    mean = parameter("poisson", lam, torch.float32)
+    mean = parameter("poisson", lam, torch.float32, typed)
     sizes = sample_shape("poisson", shape, mean)
     target = dtypes.to_torch(found)
     # torch does not add wide unsigned integers.
@@ -469,7 +469,7 @@ def binomial(
 
 def _binomial_samples(key: KeyArray, n: Any, p: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     inner = dtypes.to_torch(dtypes.to_inexact(as_array(p).dtype))
-    count, odds = (_row(parameter("binomial", x, inner), shape) for x in (n, p))
+    count, odds = (_row(parameter("binomial", x, inner, key), shape) for x in (n, p))
     draw = _Binomial(key._impl, dtype, math.prod(shape))
     return draw(tensor_of(key), count, odds)[0].reshape(shape)
 
@@ -492,7 +492,7 @@ def multinomial(
     check_arraylike("multinomial", n, p)
     common = dtypes.promote(*((as_array(x).dtype, as_array(x).weak_type) for x in (n, p)))[0]
     inner = dtypes.to_torch(dtypes.to_inexact(common))
-    trials, odds = parameter("multinomial", n, inner), parameter("multinomial", p, inner)
+    trials, odds = parameter("multinomial", n, inner, typed), parameter("multinomial", p, inner, typed)
     sizes = tuple(odds.shape) if shape is None else static_shape(shape)
     check_shape("multinomial", sizes, tuple(odds.shape))
     check_shape("multinomial", sizes[:-1], tuple(trials.shape))

@@ -269,7 +269,7 @@ def loggamma(
 def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Array:
     typed, _ = check_key(name, key)
     target = dtypes.to_torch(float_dtype("gamma", dtype))
-    alpha = parameter("gamma", a, target)
+    alpha = parameter("gamma", a, target, typed)
     return Array(gamma_tensor(typed, alpha, sample_shape("gamma", shape, alpha), log_space))
 
 
@@ -286,8 +286,8 @@ def beta(
     """Return samples of the beta distribution with parameters `a` and `b`, which broadcast to `shape`."""
     typed, target, sizes = _made_of_gammas("beta", key, shape, dtype, a, b)
     key_a, key_b = several(typed, 2)
-    log_a = gamma_tensor(key_a, parameter("beta", a, target), sizes, True)
-    log_b = gamma_tensor(key_b, parameter("beta", b, target), sizes, True)
+    log_a = gamma_tensor(key_a, parameter("beta", a, target, typed), sizes, True)
+    log_b = gamma_tensor(key_b, parameter("beta", b, target, typed), sizes, True)
     top = torch.maximum(log_a, log_b)
     scaled_a, scaled_b = xla.exp(log_a - top), xla.exp(log_b - top)
     return Array(scaled_a / (scaled_a + scaled_b))
@@ -304,7 +304,7 @@ def chisquare(
 ) -> Array:
     """Return samples of the chi-square distribution with `df` degrees of freedom, which broadcast to `shape`."""
     typed, target, sizes = _made_of_gammas("chisquare", key, shape, dtype, df)
-    return Array(_chisquare(typed, parameter("chisquare", df, target), sizes))
+    return Array(_chisquare(typed, parameter("chisquare", df, target, typed), sizes))
 
 
 def _chisquare(key: KeyArray, df: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -323,7 +323,7 @@ def f(
 ) -> Array:
     """Return samples of the F distribution: a ratio of two chi-squares, each by its degrees of freedom."""
     typed, target, sizes = _made_of_gammas("f", key, shape, dtype, dfnum, dfden)
-    above, below = parameter("f", dfnum, target), parameter("f", dfden, target)
+    above, below = parameter("f", dfnum, target, typed), parameter("f", dfden, target, typed)
     key_below, key_above = several(typed, 2)
     numerator, denominator = _chisquare(key_above, above, sizes), _chisquare(key_below, below, sizes)
     return Array((numerator / above) / (denominator / below))
@@ -341,7 +341,7 @@ def t(
     """Return samples of Student's t distribution with `df` degrees of freedom, which broadcast to `shape`."""
     typed, target, sizes = _made_of_gammas("t", key, shape, dtype, df)
     normal_key, gamma_key = several(typed, 2)
-    half = parameter("t", df, target) / 2
+    half = parameter("t", df, target, typed) / 2
     g = gamma_tensor(gamma_key, half, sizes, False)
     return Array(real_normal(normal_key, sizes, target) * torch.sqrt(half / g))
 
@@ -361,7 +361,7 @@ def dirichlet(
     """
     typed, _ = check_key("dirichlet", key)
     target = dtypes.to_torch(float_dtype("dirichlet", dtype))
-    weights = parameter("dirichlet", alpha, target)
+    weights = parameter("dirichlet", alpha, target, typed)
     if not weights.dim():
         raise ValueError("dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0")
     sizes = sample_shape("dirichlet", shape, weights[..., 0] if weights.shape[-1] else np.empty(weights.shape[:-1]))

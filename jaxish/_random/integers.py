@@ -301,7 +301,7 @@ def choice(
         raise TypeError(f"shape argument of jax.random.choice must be a sequence, got {shape}")
     sizes = canonical_shape(shape)
     check_arraylike("choice", a)
-    array = as_array(a)
+    array = as_array(a, typed._tensor.device)
     if array.ndim:
         axis = canonical_axis(axis, array.ndim)
         count = array.shape[axis]

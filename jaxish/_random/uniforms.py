@@ -129,7 +129,7 @@ def uniform(
     target = dtypes.to_torch(found)
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return Array(unit_uniform(typed, sizes, target))
-    low, high = (parameter("uniform", bound, target) for bound in (minval, maxval))
+    low, high = (parameter("uniform", bound, target, typed) for bound in (minval, maxval))
     try:
         check_shape("uniform", sizes, tuple(low.shape), tuple(high.shape))
     except ValueError as error:
@@ -202,7 +202,7 @@ def truncated_normal(
     root = float(np.array(np.sqrt(2), found))
     # XLA multiplies by the reciprocal of a constant, except in bfloat16.
     inverse = 1.0 / root if target is torch.bfloat16 else float(np.array(1.0 / np.array(root, found), found))
-    low, high = (parameter("truncated_normal", bound, target) for bound in (lower, upper))
+    low, high = (parameter("truncated_normal", bound, target, typed) for bound in (lower, upper))
     sizes = sample_shape("truncated_normal", shape, low, high)
     bounds = (
         xla.erf(_times(low, inverse)),
