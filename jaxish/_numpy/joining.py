@@ -16,7 +16,7 @@ from .._core.promotion import promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike
 from .arguments import concrete_values, converted, no_out
 from .creation import array, asarray
-from .manipulation import _weak, atleast_1d, atleast_2d, atleast_3d
+from .manipulation import atleast_1d, atleast_2d, atleast_3d
 
 
 def _parts(function: str, arrays: Any, dtype: DTypeLike | None = None) -> tuple[list[Tensor], bool]:
@@ -134,7 +134,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     check_arraylike("append", arr, values)
     if axis is None:
         return concatenate(
-            [Array(t.reshape(-1), _weak(x)) for t, x in zip(tensors("append", arr, values), (arr, values), strict=True)]
+            [Array(t.reshape(-1), is_weak(x)) for t, x in zip(tensors("append", arr, values), (arr, values), strict=True)]
         )
     return concatenate([arr, values], axis)
 
