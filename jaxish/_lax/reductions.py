@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, tree, unsigned
-from .._core.array import Array, tensor_of, type_text
+from .._core.array import Array, device_of, tensor_of, type_text
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -170,7 +170,7 @@ def reduce(
     if not leaves:
         raise ValueError("lax.reduce must be given at least one operand.")
     arrays = [ops.array_of("reduce", x, i) for i, x in enumerate(leaves)]
-    starts = [ops.array_of("reduce", x, i) for i, x in enumerate(init_leaves)]
+    starts = [ops.array_of("reduce", x, i, device_of(*arrays)) for i, x in enumerate(init_leaves)]
     tensors = [tensor_of(a) for a in arrays]
     firsts = [convert(tensor_of(s), t.dtype) for s, t in zip(starts, tensors, strict=True)]
     if any(f.dim() for f in firsts):

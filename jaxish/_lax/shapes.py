@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, selection, unsigned
-from .._core.array import Array, default_torch_device, tensor_of
+from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
 from .._core.extended import fills_elements, moves_elements
 from .._core.promotion import convert
@@ -482,7 +482,7 @@ def full_like(
     out = full(
         own_shape if shape is None else shape, fill_value, own_dtype if dtype is None else dtype, sharding=sharding
     )
-    return Array(out._tensor, True) if weak and dtype is None else out
+    return from_kind(out._tensor.to(device_of(x)), True if weak and dtype is None else out.kind)
 
 
 def iota(dtype: DTypeLike | None, size: int) -> Array:

@@ -48,7 +48,8 @@ def reduce_window(
     arrays = [ops.array_of("reduce_window", x, i) for i, x in enumerate(leaves)]
     tensors = [tensor_of(a) for a in arrays]
     firsts = [
-        convert(tensor_of(ops.array_of("reduce_window", s)), t.dtype) for s, t in zip(starts, tensors, strict=True)
+        convert(tensor_of(ops.array_of("reduce_window", s, 0, t.device)), t.dtype)
+        for s, t in zip(starts, tensors, strict=True)
     ]
     rank = tensors[0].dim()
     name = "reduce_window"

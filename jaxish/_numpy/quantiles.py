@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.array import Array, check_arraylike
+from .._core.array import Array, as_array, check_arraylike, device_of
 from .._core.dimensions import canonical_axes
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
@@ -160,8 +160,8 @@ def nanquantile(
     return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights)
 
 
-def _percent(function: str, q: Any) -> Array:
-    (levels,), _ = promote_inexact(function, q)
+def _percent(function: str, q: Any, a: Any) -> Array:
+    (levels,), _ = promote_inexact(function, as_array(q, device_of(q, a)))
     return Array(levels / 100)
 
 
@@ -173,7 +173,7 @@ def percentile(
     """Return the q-th percentiles (q in [0, 100]); arguments as in `quantile`."""
     no_sharding("percentile", out_sharding)
     _unsupported("quantile", out, overwrite_input)
-    return _quantile("percentile", a, _percent("percentile", q), axis, method, keepdims, False, weights)
+    return _quantile("percentile", a, _percent("percentile", q, a), axis, method, keepdims, False, weights)
 
 
 def nanpercentile(
@@ -182,7 +182,7 @@ def nanpercentile(
 ) -> Array:  # fmt: skip
     """Return the q-th percentiles of the elements that are not NaN; arguments as in `quantile`."""
     _unsupported("nanquantile", out, overwrite_input)
-    return _quantile("nanpercentile", a, _percent("nanpercentile", q), axis, method, keepdims, True, weights)
+    return _quantile("nanpercentile", a, _percent("nanpercentile", q, a), axis, method, keepdims, True, weights)
 
 
 def median(

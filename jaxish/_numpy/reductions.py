@@ -52,12 +52,15 @@ def masked(a: Tensor, mask: Tensor | None, other: Any) -> Tensor:
     return torch.where(mask, a, filler)
 
 
-def initial_value(value: Any, dtype: torch.dtype) -> Tensor:
-    """Return an `initial` argument as a scalar tensor. Raises `ValueError` for other shapes."""
-    found = tensor("initial", value)
+def initial_value(value: Any, like: Tensor) -> Tensor:
+    """Return an `initial` argument as a scalar tensor of the dtype of `like` and beside it.
+
+    Raises `ValueError` for other shapes.
+    """
+    found = tensor("initial", value, Array(like))
     if found.dim():
         raise ValueError(f"initial value must be a scalar. Got array of shape {tuple(found.shape)}")
-    return convert(found, dtype)
+    return convert(found, like.dtype)
 
 
 def kept_axes(t: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -101,7 +104,7 @@ def _extremum(function: str, greatest: bool, a: Any, axis: Any, keepdims: bool, 
         raise ValueError(f"zero-size array to reduction operation {function} which has no identity")
     if initial is None:
         return Array(ordering.extremum(t, axes, greatest, keepdims))
-    start = initial_value(initial, t.dtype)
+    start = initial_value(initial, t)
     if mask is not None:
         worst = ordering.lowest(t.dtype) if greatest else ordering.highest(t.dtype)
         t = torch.where(mask, t, torch.full((), worst, dtype=t.dtype, device=t.device))
@@ -140,7 +143,7 @@ def _additive(
     t = converted(t, torch.float32 if narrow else result)
     t = reduce(masked(t, mask, identity), axes, bool(keepdims))
     if initial is not None:
-        t = combine(initial_value(initial, t.dtype), t)
+        t = combine(initial_value(initial, t), t)
     return Array(convert(t, result))
 
 

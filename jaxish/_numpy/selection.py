@@ -319,7 +319,7 @@ def compress(
             f"a.shape[axis]={t.shape[0]}"
         )
     else:
-        filler = convert(tensor("compress", fill_value), t.dtype)
+        filler = convert(tensor("compress", fill_value, a), t.dtype)
         t = selection.where(mask.reshape([-1, *[1] * (t.dim() - 1)]), t, filler)
         order = torch.sort(mask.to(torch.uint8), descending=True, stable=True).indices[:size]
         found = Array(unsigned.via_bits(lambda x: torch.index_select(x, 0, order), t), is_weak(a))

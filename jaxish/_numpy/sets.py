@@ -241,7 +241,7 @@ def _picked(values: Tensor, mask: Tensor, size: int | None, fill_value: Any, wha
         zero = torch.zeros((), dtype=values.dtype, device=values.device)
         filler = torch.where(count > 0, found[0], zero) if size else zero
     else:
-        filler = convert(tensor_of(asarray(fill_value)), values.dtype)
+        filler = convert(tensor_of(asarray(fill_value, device=values.device)), values.dtype)
     return torch.where(valid, found, filler)
 
 

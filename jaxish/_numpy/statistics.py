@@ -161,7 +161,7 @@ def histogram_bin_edges(
     t = tensor_of(source)
     if range is None:
         range = [array_min(Array(t)), array_max(Array(t))]
-    ends = asarray(range, dtype=target)
+    ends = asarray(range, dtype=target, device=t.device)
     if ends.shape != (2,):
         raise ValueError(f"`range` must be either None or a sequence of scalars, got {range}")
     low, high = tensor_of(ends).unbind(0)

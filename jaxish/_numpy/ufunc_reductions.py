@@ -36,7 +36,7 @@ def _folded(
         t = torch.cat([combined, t[2 * half :]]) if n % 2 else combined
     t = t[0]
     if initial is not None:
-        t = combine(initial_value(initial, t.dtype), t)
+        t = combine(initial_value(initial, t), t)
     return Array(kept_axes(t, axes, keepdims))
 
 
@@ -173,7 +173,7 @@ def reduce_logaddexp(
     t = masked(t, mask_of("logsumexp", where), -math.inf)
     found = torch.logsumexp(t, axes, keepdims) if axes else t
     if initial is not None:
-        found = torch.logaddexp(initial_value(initial, t.dtype), found)
+        found = torch.logaddexp(initial_value(initial, t), found)
     return Array(found)
 
 
@@ -187,6 +187,6 @@ def reduce_logaddexp2(
 ) -> Array:
     """Return the base-2 logarithm of the sum of the powers of two along `axis`."""
     (t,), _ = promote_inexact("logsumexp2", a)
-    start = None if initial is None else Array(initial_value(initial, t.dtype) * math.log(2))
+    start = None if initial is None else Array(initial_value(initial, t) * math.log(2))
     natural = reduce_logaddexp(Array(t * math.log(2)), axis, dtype, keepdims, start, where)
     return Array(natural._tensor / math.log(2))

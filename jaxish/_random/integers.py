@@ -62,7 +62,7 @@ def integers_between(key: KeyArray, shape: tuple[int, ...], minval: Any, maxval:
     """Return integers in [minval, maxval)."""
     check_arraylike("randint", minval, maxval)
     check_shape("randint", shape, shape_of(minval), shape_of(maxval))
-    minval, maxval = _real("randint", minval), _real("randint", maxval)
+    minval, maxval = (as_array(_real("randint", b), key._tensor.device) for b in (minval, maxval))
     target = dtypes.to_torch(dtype)
     if dtype.itemsize == 8:
         return _draw_64(key, shape, *_bounds_64(minval, maxval, target))
@@ -84,8 +84,8 @@ def _real(function: str, bound: Any) -> Any:
     return astype(bound, int) if iscomplexobj(bound) else bound
 
 
-def _wide(bound: Any) -> Tensor:
-    tensor = tensor_of(as_array(bound))
+def _wide(bound: Array) -> Tensor:
+    tensor = tensor_of(bound)
     if tensor.dtype is torch.uint64:
         signed = tensor.view(torch.int64)
         return torch.where(signed < 0, torch.iinfo(torch.int64).max, signed)
@@ -131,12 +131,12 @@ def _word(value: Tensor) -> Tensor:
 _OFFSETS = Sampler("randint", _offset, (torch.int32,), (Bits(32, key=0), Bits(32, key=1)))
 
 
-def _bounds_64(minval: Any, maxval: Any, target: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+def _bounds_64(minval: Array, maxval: Array, target: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Return lower bound, number of values and 2**64 modulo that, as tensors of `target`, uint64 and uint64."""
-    low, high = (_clipped(tensor_of(as_array(b)), target) for b in (minval, maxval))
+    low, high = (_clipped(tensor_of(b), target) for b in (minval, maxval))
     span = unsigned.sub(high, low).view(torch.int64).view(torch.uint64)
     # An upper bound above the greatest integer occurs for int64 only, given as uint64.
-    source = tensor_of(as_array(maxval))
+    source = tensor_of(maxval)
     beyond = (
         (source.view(torch.int64) < 0)
         if source.dtype is torch.uint64 and target is torch.int64
