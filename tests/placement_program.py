@@ -6,6 +6,7 @@ elsewhere, other values.
 
 import importlib.util
 import json
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from random_programs import DRAWS, GRAPHS, LOOPS
 import jaxish
 from jaxish import dropin
 from jaxish._core import graph
-from jaxish._core.array import tensor_of
+from jaxish._core.array import default_torch_device, tensor_of
 from jaxish._random.key_array import KeyArray
 from jaxish.flatten_util import ravel_pytree
 
@@ -40,17 +41,26 @@ def arguments(spec: str) -> dict[str, np.ndarray]:
     return found
 
 
-def expressions(share: int) -> Iterator[tuple[str, Program]]:
-    """Yield one in `share` of the cases of composition_cases.py."""
+def expressions(share: int, apart: bool = False) -> Iterator[tuple[str, Program]]:
+    """Yield one in `share` of the cases of composition_cases.py; with `apart` of those that make no arrays themselves."""
     for name, spec in composition_cases.cases().items():
-        if zlib.crc32(name.encode()) % share == 0:
-            yield name, partial(expression, name.rsplit(" [", 1)[0], spec)
+        if zlib.crc32(name.encode()) % share == 0 and not (apart and MAKES_ARRAYS.search(name)):
+            yield name, partial(expression, name.rsplit(" [", 1)[0], spec, apart)
 
 
-def expression(text: str, spec: str) -> Any:
-    """Return the value of an expression."""
+MAKES_ARRAYS = re.compile(r"jnp\.(array|asarray|int32|eye|identity|tri|ones|zeros|arange|fromfunction)\(|one_hot")
+
+
+def expression(text: str, spec: str, apart: bool) -> Any:
+    """Return the value of an expression; with `apart`, the default device is the one where the arguments are not."""
     scope = {"jax": jaxish, "jnp": jnp, "lax": lax, "nn": jaxish.nn, "random": random, "np": np, "K": random.key(0)}
-    return eval(text, scope | {name: jnp.asarray(value) for name, value in arguments(spec).items()})
+    scope |= {name: jnp.asarray(value) for name, value in arguments(spec).items()}
+    is_far = default_torch_device() == second_device.FAR
+    with jaxish.default_device(PLACES[is_far is not apart]):
+        return eval(text, scope)
+
+
+PLACES = {False: jaxish.devices("cpu")[0], True: second_device.DEVICE}  # by whether it is the second device
 
 
 @jaxish.custom_vjp
@@ -171,20 +181,22 @@ def arrays(result: Any) -> list[Any]:
 
 
 def wrong(program: Program) -> str | None:
-    """Say what is wrong with a program on the second device."""
-    with jaxish.default_device(jaxish.devices("cpu")[0]):
-        wanted = arrays(program())
-    with jaxish.default_device(second_device.DEVICE):
-        try:
-            found = arrays(program())
-            made = list(made_on_the_cpu(program))
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-    for x, y in zip(found, wanted, strict=True):
-        if x._tensor.device != second_device.FAR:
-            return f"a result of shape {x.shape} lies on {x._tensor.device}"
+    """Say what is wrong with a program on the second device, or on the CPU."""
+    results: list[list[Any]] = []
+    made: list[str] = []
+    for place in PLACES.values():
+        with jaxish.default_device(place):
+            try:
+                results.append(arrays(program()))
+                made = list(made_on_the_cpu(program)) if place is second_device.DEVICE else []
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
+        strays = [x for x in results[-1] if x._tensor.device != place.torch_device]
+        if strays:
+            return f"of {place.torch_device}, a result of shape {strays[0].shape} lies on {strays[0]._tensor.device}"
+    for x, y in zip(*results, strict=True):
         if not np.allclose(np.asarray(x), np.asarray(y), rtol=1e-4, atol=1e-4, equal_nan=True):
-            return f"{x} is not {y}"
+            return f"{y} is not {x}"
     return f"its trace has {made}" if made else None
 
 
@@ -199,9 +211,11 @@ def made_on_the_cpu(program: Program) -> Iterator[str]:
 
 SECTIONS: dict[str, Callable[[], Any]] = {
     "expressions": lambda: expressions(15),
+    "apart": lambda: expressions(15, apart=True),
     "all expressions": lambda: expressions(1),
+    "all apart": lambda: expressions(1, apart=True),
     "transformations": TRANSFORMATIONS.items,
-    "samplers": lambda: samplers(5),
+    "samplers": lambda: samplers(8),
     "all samplers": lambda: samplers(1),
     "step": step,
 }

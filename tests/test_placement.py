@@ -12,8 +12,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import pytest
 from torch.utils import backend_registration
+
+import jaxish
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "jaxish"
@@ -95,7 +98,7 @@ def _run(*arguments: str) -> str:
 
 @needs_second_device
 @pytest.mark.parametrize(
-    ("section", "least"), [("expressions", 60), ("transformations", 40), ("samplers", 9), ("step", 2)]
+    ("section", "least"), [("expressions", 60), ("apart", 60), ("transformations", 40), ("samplers", 5), ("step", 2)]
 )
 def test_on_a_second_device(section, least):
     outcome = json.loads(_run("tests/placement_program.py", section))
@@ -107,3 +110,31 @@ def test_on_a_second_device(section, least):
 def test_the_tour_on_a_second_device():
     own = "--deselect=tests/test_tour.py::test_a_device"  # which device this is, jaxish has no name for
     _run("-m", "pytest", "-q", "-p", "second_device", "-p", "no:cacheprovider", own, "tests/test_tour.py")
+
+
+# What a `device=` argument says, among the CPU's devices.
+CREATED = [
+    "jnp.zeros(3, device=d)", "jnp.ones(3, device=d)", "jnp.empty(3, device=d)", "jnp.full(3, 2, device=d)", "jnp.eye(3, device=d)",
+    "jnp.arange(3, device=d)", "jnp.linspace(0, 1, 3, device=d)", "jnp.array([1, 2], device=d)", "jnp.asarray(2.0, device=d)",
+    "jnp.asarray(jnp.ones(2), device=d)", "jnp.zeros_like(x, device=d)", "jnp.full_like(x, 3, device=d)", "x.astype('int32', device=d)",
+    "jnp.astype(x, 'int32', device=d)", "jnp.fft.fftfreq(4, device=d)", "jnp.fft.rfftfreq(4, device=d)", "jax.device_put(x, d)",
+    "jax.device_put(2.0, d)", "x.to_device(d)", "jnp.zeros(3)", "jnp.zeros(3, device=jax.devices()[0])", "jax.device_put(x)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["device", "sharding"])
+@pytest.mark.parametrize("expression", CREATED)
+def test_where_arrays_are_created(expression, kind):
+    def found(library):
+        device = library.devices()[2]
+        place = device if kind == "device" else library.sharding.SingleDeviceSharding(device)
+        scope = {"jax": library, "jnp": library.numpy, "x": library.numpy.ones(2), "d": place}
+        x = eval(expression, scope)
+        return str(x.devices()), str(x.device), x.committed, x.shape, str(x.dtype)
+
+    assert found(jaxish) == found(jax)
+
+
+def test_a_device_that_is_none():
+    with pytest.raises(ValueError, match="only accepts"):
+        jaxish.numpy.zeros(2, device="nonsense")

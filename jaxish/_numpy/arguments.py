@@ -10,7 +10,9 @@ from .._core import dtypes
 from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.typing import DTypeLike
+from .._devices.devices import Device
 from .._lax.elementwise import warn_complex_to_real
+from .._transforms.placement import device_put
 
 Axis = None | int | tuple[int, ...]
 
@@ -32,15 +34,20 @@ def no_sharding(function: str, out_sharding: Any) -> None:
 
 
 def torch_device(device: Any) -> torch.device:
-    """Return the torch device that a `device=` argument means; None is the default device."""
+    """Return the torch device on which to make an array for a `device=` argument, before `placed` lays it out."""
     if device is None:
         return default_torch_device()
     if isinstance(device, torch.device):
         return device
-    own = getattr(device, "torch_device", None)
-    if isinstance(own, torch.device):
-        return own
-    raise NotImplementedError(f"device={device!r}: give a jax Device, or place the array with jax.device_put.")
+    return device.torch_device if isinstance(device, Device) else default_torch_device()
+
+
+def placed(array: Array, device: Any) -> Array:
+    """Return an array where a `device=` argument of the user's says: on a device, or as a sharding tells.
+
+    A torch device, which functions here give one another, is where the array is. Raises `ValueError` for what is no device.
+    """
+    return array if device is None or isinstance(device, torch.device) else device_put(array, device)
 
 
 def dtype_or(dtype: DTypeLike | None, function: str, default: Any) -> torch.dtype:

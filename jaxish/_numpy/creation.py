@@ -17,7 +17,7 @@ from .._core.promotion import cast, check_fits, convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
-from .arguments import converted, dtype_or, float_dtype, no_sharding, torch_device
+from .arguments import converted, dtype_or, float_dtype, no_sharding, placed, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -46,7 +46,7 @@ def array(
     found = _from_object(object, target, copy)
     if ndmin > found.ndim:
         found = Array(found._tensor.reshape((1,) * (ndmin - found.ndim) + found.shape), found._weak)
-    return found if device is None else Array(found._tensor.to(torch_device(device)), found._weak)
+    return found if device is None else placed(Array(found._tensor.to(torch_device(device)), found._weak), device)
 
 
 def asarray(
@@ -207,7 +207,8 @@ def zeros(
     """Return an array of zeros (default dtype: floating)."""
     no_sharding("zeros", out_sharding)
     sizes = _shape_argument("zeros", shape, dtype)
-    return Array(torch.zeros(sizes, dtype=dtype_or(dtype, "zeros", np.float64), device=torch_device(device)))
+    found = Array(torch.zeros(sizes, dtype=dtype_or(dtype, "zeros", np.float64), device=torch_device(device)))
+    return found if device is None else placed(found, device)
 
 
 @fills_elements()
@@ -221,7 +222,8 @@ def ones(
     """Return an array of ones (default dtype: floating)."""
     no_sharding("ones", out_sharding)
     sizes = _shape_argument("ones", shape, dtype)
-    return Array(torch.ones(sizes, dtype=dtype_or(dtype, "ones", np.float64), device=torch_device(device)))
+    found = Array(torch.ones(sizes, dtype=dtype_or(dtype, "ones", np.float64), device=torch_device(device)))
+    return found if device is None else placed(found, device)
 
 
 def empty(
@@ -252,7 +254,8 @@ def full(
     no_sharding("full", out_sharding)
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "full"))
     check_arraylike("full", fill_value)
-    return _filled(canonical_shape(shape), fill_value, target, None if device is None else torch_device(device))
+    found = _filled(canonical_shape(shape), fill_value, target, None if device is None else torch_device(device))
+    return found if device is None else placed(found, device)
 
 
 def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, device: torch.device | None) -> Array:
@@ -300,7 +303,7 @@ def _like(function: str, a: Any, value: int, dtype: DTypeLike | None, shape: Any
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         check_arraylike(function, a)
     sizes, target, weak = _template(function, a, dtype, shape)
-    return Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak)
+    return placed(Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak), device)
 
 
 @fills_elements(like="a")
@@ -346,7 +349,7 @@ def full_like(
     no_sharding("full_like", out_sharding)
     check_arraylike("full_like", 0 if hasattr(a, "dtype") and hasattr(a, "shape") else a, fill_value)
     sizes, target, weak = _template("full_like", a, dtype, shape)
-    return Array(_filled(sizes, fill_value, target, _same_device(a, device))._tensor, weak)
+    return placed(Array(_filled(sizes, fill_value, target, _same_device(a, device))._tensor, weak), device)
 
 
 # --------------------------------------------------------------------------------------------------------- matrices
@@ -358,7 +361,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     target, place = dtype_or(dtype, "eye", np.float64), torch_device(device)
     row = torch.arange(rows, device=place).unsqueeze(1)
     offset = tensor("eye", k).to(torch.int64) if isinstance(k, Array) else int(k)
-    return Array((torch.arange(columns, device=place) == row + offset).to(target))
+    return placed(Array((torch.arange(columns, device=place) == row + offset).to(target)), device)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -388,4 +391,4 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
             stacklevel=2,
         )
     found = convert(t, target)
-    return Array(found if device is None else found.to(torch_device(device)))
+    return Array(found) if device is None else placed(Array(found.to(torch_device(device))), device)

@@ -12,7 +12,7 @@ from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike, Shape
-from .arguments import Axis, dtype_or, float_dtype, torch_device
+from .arguments import Axis, dtype_or, float_dtype, placed, torch_device
 from .manipulation import reshape, roll, shape
 
 _NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
@@ -180,13 +180,13 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, devic
     count = static_int(n, "n argument of jax.numpy.fft.fftfreq") if not isinstance(n, tuple | list) else 1
     half = (count - 1) // 2 + 1
     found = _frequencies("fftfreq", n, d, dtype, device, range(-(count // 2), half))._tensor
-    return Array(torch.roll(found, half, 0))
+    return placed(Array(torch.roll(found, half, 0)), device)
 
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """Return the frequencies of `rfft` of `n` points with spacing `d`."""
     count = static_int(n, "n argument of jax.numpy.fft.rfftfreq") if not isinstance(n, tuple | list) else 1
-    return _frequencies("rfftfreq", n, d, dtype, device, range(0, count // 2 + 1))
+    return placed(_frequencies("rfftfreq", n, d, dtype, device, range(0, count // 2 + 1)), device)
 
 
 def _shifted(function: str, x: Any, axes: Axis, sign: int) -> Array:

@@ -11,7 +11,7 @@ from .._core.dimensions import canonical_shape
 from .._core.promotion import tensor
 from .._core.typing import DTypeLike
 from .._transforms.vmap import vmap
-from .arguments import torch_device
+from .arguments import placed, torch_device
 from .creation import asarray
 from .ranges import iota
 
@@ -76,7 +76,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     found = tensor("from_dlpack", x) if isinstance(x, Array) else torch.from_dlpack(x)
     if device is not None:
         found = found.to(torch_device(device))
-    return Array(found.clone() if copy else found)
+    return placed(Array(found.clone() if copy else found), device)
 
 
 def set_printoptions(*args: Any, **kwargs: Any) -> None:

@@ -15,7 +15,7 @@ from .._core.extended import ExtendedArray, moves_elements
 from .._core.promotion import convert, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
-from .arguments import dtype_or, int_dtype, no_sharding, torch_device
+from .arguments import dtype_or, int_dtype, no_sharding, placed, torch_device
 from .creation import asarray, ones
 from .elementary import log10
 from .joining import concatenate
@@ -49,7 +49,7 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     first, last, by = (_number(v) for v in (first, last, 1 if step is None else step))
     count = max(0, math.ceil((last - first) / by)) if by else _zero_step()
-    return Array(_spaced(first, by, count, target, torch_device(device)))
+    return placed(Array(_spaced(first, by, count, target, torch_device(device))), device)
 
 
 def _zero_step() -> int:
@@ -121,7 +121,7 @@ def linspace(
     if not (result.is_floating_point or result.is_complex):
         found = torch.floor(found)
     found = convert(found, result)
-    values = Array(found if device is None else found.to(torch_device(device)))
+    values = Array(found) if device is None else placed(Array(found.to(torch_device(device))), device)
     return (values, Array(step)) if retstep else values
 
 
