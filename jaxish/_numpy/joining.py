@@ -134,7 +134,10 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     check_arraylike("append", arr, values)
     if axis is None:
         return concatenate(
-            [Array(t.reshape(-1), is_weak(x)) for t, x in zip(tensors("append", arr, values), (arr, values), strict=True)]
+            [
+                Array(t.reshape(-1), is_weak(x))
+                for t, x in zip(tensors("append", arr, values), (arr, values), strict=True)
+            ]
         )
     return concatenate([arr, values], axis)
 
