@@ -138,3 +138,11 @@ def test_where_arrays_are_created(expression, kind):
 def test_a_device_that_is_none():
     with pytest.raises(ValueError, match="only accepts"):
         jaxish.numpy.zeros(2, device="nonsense")
+
+
+@pytest.mark.parametrize("library", [jax, jaxish])
+def test_a_default_device_that_is_none(library):
+    with library.default_device("cpu"):
+        assert library.numpy.zeros(2).devices() == {library.devices("cpu")[0]}
+    with pytest.raises(ValueError, match=r"must be passed either a Device object"), library.default_device("nonsense"):
+        library.numpy.zeros(2)

@@ -345,11 +345,25 @@ def _unpickle(values: np.ndarray, weak: bool) -> Array:
 
 
 def default_torch_device() -> torch.device:
-    """Return the torch device on which new arrays are made."""
+    """Return the torch device on which new arrays are made. Raises `ValueError` where the option names none."""
     chosen = config.default_device.value
     if chosen is None:
         return first_device()
-    return torch.device(chosen) if isinstance(chosen, str) else chosen.torch_device
+    found = _OF_PLATFORM.get(chosen) if isinstance(chosen, str) else getattr(chosen, "torch_device", None)
+    if found is None:
+        raise ValueError(
+            "jax.default_device must be passed either a Device object (e.g. `jax.devices('cpu')[0]`) or a platform name "
+            f"string like 'cpu' or 'gpu', got: {chosen!r}"
+        )
+    return found
+
+
+_OF_PLATFORM = {
+    "cpu": torch.device("cpu"),
+    "gpu": torch.device("cuda", 0),
+    "cuda": torch.device("cuda", 0),
+    "tpu": torch.device("xla", 0),
+}
 
 
 def is_weak(x: Any) -> bool:
