@@ -14,6 +14,7 @@ from . import lax as lax
 from . import nn as nn
 from . import numpy as numpy
 from . import random as random
+from . import scipy as scipy
 from . import sharding as sharding
 from . import stages as stages
 from . import tree as tree

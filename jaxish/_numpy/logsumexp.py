@@ -1,0 +1,81 @@
+"""log(sum(exp)) without overflow, and the parts that softmax shares with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import selection
+from .._core.array import Array, as_array, tensor_of
+from .._core.promotion import convert, promote_inexact
+from .._core.typing import ArrayLike
+
+Axis = int | Sequence[int] | None
+
+
+def dims_of(axis: Axis, rank: int) -> list[int]:
+    axes = range(rank) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    for a in axes:
+        if not -rank <= a < rank:
+            raise ValueError(f"axis {a} is out of bounds for array of dimension {rank}")
+    return [a % rank for a in axes] if rank else []
+
+
+def mask_of(where: Any) -> Tensor | None:
+    return None if where is None else convert(tensor_of(as_array(where)), torch.bool)
+
+
+def finite_max(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
+    """Return the maximum along `dims`, kept, as a constant for derivatives; 0 where it is not finite."""
+    held = x.detach() if mask is None else selection.where(mask, x, -torch.inf).detach()
+    if not held.numel():
+        return torch.zeros([1 if i in dims else n for i, n in enumerate(held.shape)], dtype=x.dtype, device=x.device)
+    top = held.amax(dims, keepdim=True) if dims else held
+    return selection.where(torch.isfinite(top), top, 0)
+
+
+def sum_over(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
+    return x.sum(dims, keepdim=keepdim) if dims else x
+
+
+def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
+    """Return exp(t), zero with a zero derivative outside the mask, also where exp(t) is infinite."""
+    return torch.exp(t if mask is None else selection.where(mask, t, -torch.inf))
+
+
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Any:
+    """Return log(sum(b exp(a))) along `axis`, without overflow; with `return_sign`, the sum's sign comes second.
+
+    Without `return_sign`, a negative sum gives NaN.
+    """
+    if b is None:
+        (found,), weak = promote_inexact("logsumexp", a)
+        factor = None
+    else:
+        (found, factor), weak = promote_inexact("logsumexp", a, b)
+        found = selection.where(factor == 0, -torch.inf, found)
+    dims, mask = dims_of(axis, found.dim()), mask_of(where)
+    real = found.real if found.is_complex() else found
+    top = finite_max(real, dims, mask)
+    raised = raised_within(found - top, mask)
+    if factor is not None:
+        raised = factor * raised
+    if mask is not None:
+        raised = selection.where(mask, raised, 0)
+    total = sum_over(raised, dims, True)
+    sign = torch.sgn(total)
+    magnitude = torch.log(total.abs()) if return_sign or factor is not None else torch.log(total)
+    result = magnitude + top
+    if not return_sign and factor is not None and not found.is_complex():
+        result = selection.where(sign < 0, torch.nan, result)
+    if not keepdims:
+        result, sign = result.squeeze(dims), sign.squeeze(dims)
+    return (Array(result, weak), Array(sign, weak)) if return_sign else Array(result, weak)

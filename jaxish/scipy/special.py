@@ -1,0 +1,3 @@
+"""jax.scipy.special: special functions."""
+
+from .._numpy.logsumexp import logsumexp as logsumexp
