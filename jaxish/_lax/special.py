@@ -9,22 +9,10 @@ from torch import Tensor
 from .._core.array import Array
 from .._core.typing import ArrayLike
 from .._tensors import incomplete
-from .._tensors.elementwise import Elementwise, NoSlope
+from .._tensors.elementwise import Elementwise, NoSlope, widened
 from .._tensors.inverse_error_function import erf_inv_tensor
 from . import operands as ops
 from .operands import operand, operands
-
-
-def _widened(function: Any) -> Any:
-    """Return a function that computes 16-bit floats in float32, for which some of torch's kernels do not exist."""
-
-    def run(*tensors: Tensor) -> Tensor:
-        if tensors[0].dtype.itemsize >= 4:
-            return function(*tensors)
-        return function(*(t.float() for t in tensors)).to(tensors[0].dtype)
-
-    return run
-
 
 # Error functions
 
@@ -38,7 +26,7 @@ def erf(x: ArrayLike) -> Array:
 def erfc(x: ArrayLike) -> Array:
     """Return 1 - erf(x), accurate for large x."""
     t, weak = operand("erfc", x, ops.FLOATING)
-    return Array(_widened(torch.erfc)(t), weak)
+    return Array(widened(torch.erfc)(t), weak)
 
 
 def erf_inv(x: ArrayLike) -> Array:
@@ -85,7 +73,7 @@ def _polygamma(m: Tensor, x: Tensor) -> Tensor:
 
 _POLYGAMMA = Elementwise(
     "polygamma",
-    _widened(_polygamma),
+    widened(_polygamma),
     (NoSlope("polygamma gradient with respect to m is not supported"), lambda m, x: _POLYGAMMA(m + 1, x)),
 )
 
@@ -119,10 +107,10 @@ def _outside(a: Tensor, x: Tensor) -> Tensor:
     return (a < 0) | (x < 0) | ((a == 0) & (x == 0)) | torch.isnan(a) | torch.isnan(x)
 
 
-_IGAMMA = Elementwise("igamma", _widened(_lower_gamma), (_IGAMMA_GRAD_A, _gamma_density))
+_IGAMMA = Elementwise("igamma", widened(_lower_gamma), (_IGAMMA_GRAD_A, _gamma_density))
 _IGAMMAC = Elementwise(
     "igammac",
-    _widened(_upper_gamma),
+    widened(_upper_gamma),
     (lambda a, x: -_IGAMMA_GRAD_A(a, x), lambda a, x: -_gamma_density(a, x)),
 )
 
@@ -174,7 +162,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return Array(_BETAINC(p, q, t), weak)
 
 
-_ZETA = Elementwise("zeta", _widened(torch.special.zeta), None)
+_ZETA = Elementwise("zeta", widened(torch.special.zeta), None)
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
@@ -201,5 +189,5 @@ def _i1e_slope(x: Tensor) -> Tensor:
     return torch.where(tiny, 0.5, _I0E(safe) - _I1E(safe) * (torch.sign(safe) + 1 / safe))
 
 
-_I0E = Elementwise("bessel_i0e", _widened(torch.special.i0e), (lambda x: _I1E(x) - torch.sign(x) * _I0E(x),))
-_I1E = Elementwise("bessel_i1e", _widened(torch.special.i1e), (_i1e_slope,))
+_I0E = Elementwise("bessel_i0e", widened(torch.special.i0e), (lambda x: _I1E(x) - torch.sign(x) * _I0E(x),))
+_I1E = Elementwise("bessel_i1e", widened(torch.special.i1e), (_i1e_slope,))

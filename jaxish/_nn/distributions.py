@@ -9,29 +9,7 @@ from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
-from .._numpy.logsumexp import Axis, dims_of, finite_max, logsumexp, mask_of, raised_within, sum_over
-
-
-def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
-    """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
-    (found,), weak = promote_inexact("softmax", x)
-    dims, mask = dims_of(axis, found.dim()), mask_of(where)
-    if len(dims) == 1 and mask is None:
-        return Array(torch.softmax(found, dims[0]), weak)
-    raised = raised_within(found - finite_max(found, dims, mask), mask)
-    total = sum_over(raised, dims, True)
-    return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), weak)
-
-
-def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
-    """Return the logarithm of `softmax`; minus infinity outside `where`."""
-    (found,), weak = promote_inexact("log_softmax", x)
-    dims, mask = dims_of(axis, found.dim()), mask_of(where)
-    if len(dims) == 1 and mask is None:
-        return Array(torch.log_softmax(found, dims[0]), weak)
-    shifted = found - finite_max(found, dims, mask)
-    result = shifted - torch.log(sum_over(raised_within(shifted, mask), dims, True))
-    return Array(result if mask is None else selection.where(mask, result, -torch.inf), weak)
+from .._numpy.softmax import Axis, dims_of, logsumexp, mask_of, sum_over
 
 
 def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:

@@ -20,6 +20,17 @@ from .._core.target import Target
 Function = Callable[..., Tensor]
 
 
+def widened(function: Function) -> Function:
+    """Return a function that computes 16-bit floats in float32, for which some of torch's kernels do not exist."""
+
+    def run(*tensors: Tensor) -> Tensor:
+        if tensors[0].dtype.itemsize >= 4:
+            return function(*tensors)
+        return function(*(t.float() for t in tensors)).to(tensors[0].dtype)
+
+    return run
+
+
 @dataclass(frozen=True)
 class NoSlope:
     """A partial derivative that does not exist: `ValueError` in forward mode, NaN in reverse mode."""

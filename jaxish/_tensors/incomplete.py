@@ -6,40 +6,12 @@ Sources: Press et al., Numerical Recipes, 6.2 (series and continued fraction of 
 derivatives with respect to the first parameter by differentiating the recurrences.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from .._compile.lowering import is_lowering, while_loop
+from .iteration import nonzero, until_settled
 
 _EPS = 1e-16
-_TINY = 1e-300
-_ROUNDS = 5000
-
-
-def _safe(x: Tensor) -> Tensor:
-    return torch.where(x.abs() < _TINY, _TINY, x)
-
-
-def _until_settled(step: Callable[..., list[Tensor]], state: list[Tensor], constants: list[Tensor]) -> list[Tensor]:
-    """Return the state after `step(number, *state, *constants)` for the numbers from 1 on, until no element is unsettled.
-
-    A step returns the new state, and which elements are unsettled.
-    """
-
-    def going(number: Tensor, unsettled: Tensor, *_: Tensor) -> Tensor:
-        return unsettled.any() & (number < _ROUNDS)
-
-    def numbered(number: Tensor, unsettled: Tensor, *values: Tensor) -> list[Tensor]:
-        *stepped, unsettled = step(number, *values)
-        return [number + 1, unsettled, *stepped]
-
-    # A number of Python's is faster than one in a tensor, and what a loop of a graph carries is tensors.
-    first: Any = torch.ones((), dtype=torch.float64, device=state[0].device) if is_lowering() else 1
-    start = [first, torch.ones_like(state[0], dtype=torch.bool), *state]
-    return while_loop(going, numbered, start, constants)[2:]
 
 
 def _gamma_series(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +26,7 @@ def _gamma_series(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return [term, total, harmonic, slope, term * (1 + harmonic) > _EPS * total]
 
     one, zero = torch.ones_like(x), torch.zeros_like(x)
-    _, total, _, slope = _until_settled(step, [one, one, zero, zero], [a, x])
+    _, total, _, slope = until_settled(step, [one, one, zero, zero], [a, x])
     return total, slope
 
 
@@ -67,8 +39,8 @@ def _gamma_fraction(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     ) -> list[Tensor]:  # fmt: skip
         an = -i * (i - a)
         b = b + 2
-        inverse, inverse_slope = _safe(an * d + b), i * d + an * d_slope - 1
-        new_c = _safe(b + an / c)
+        inverse, inverse_slope = nonzero(an * d + b), i * d + an * d_slope - 1
+        new_c = nonzero(b + an / c)
         c_slope = -1 + (i * c - an * c_slope) / (c * c)
         c = new_c
         d = 1 / inverse
@@ -78,9 +50,9 @@ def _gamma_fraction(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return [b, c, c_slope, d, d_slope, h * delta, h_slope * delta + h * delta_slope, unsettled]
 
     b = x + 1 - a
-    d = 1 / _safe(b)
-    state = [b, torch.full_like(x, 1 / _TINY), torch.zeros_like(x), d, d * d, d, d * d]
-    *_, h, h_slope = _until_settled(step, state, [a])
+    d = 1 / nonzero(b)
+    state = [b, torch.full_like(x, 1e300), torch.zeros_like(x), d, d * d, d, d * d]
+    *_, h, h_slope = until_settled(step, state, [a])
     return h, h_slope
 
 
@@ -142,11 +114,11 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d = 1 / _safe(1 + numerator * d)
-            c = _safe(1 + numerator / c)
+            d = 1 / nonzero(1 + numerator * d)
+            c = nonzero(1 + numerator / c)
             delta = c * d
             h = h * delta
         return [c, d, h, (delta - 1).abs() > _EPS * 10]
 
-    d = 1 / _safe(1 - (a + b) * x / (a + 1))
-    return _until_settled(step, [torch.ones_like(x), d, d], [a, b, x])[2]
+    d = 1 / nonzero(1 - (a + b) * x / (a + 1))
+    return until_settled(step, [torch.ones_like(x), d, d], [a, b, x])[2]

@@ -29,10 +29,10 @@ from .._nn.attention import dot_product_attention as dot_product_attention
 from .._nn.attention import get_scaled_dot_general_config as get_scaled_dot_general_config
 from .._nn.attention import scaled_dot_general as scaled_dot_general
 from .._nn.attention import scaled_matmul as scaled_matmul
-from .._nn.distributions import log_softmax as log_softmax
 from .._nn.distributions import logmeanexp as logmeanexp
 from .._nn.distributions import one_hot as one_hot
-from .._nn.distributions import softmax as softmax
 from .._nn.distributions import standardize as standardize
-from .._numpy.logsumexp import logsumexp as logsumexp
+from .._numpy.softmax import log_softmax as log_softmax
+from .._numpy.softmax import logsumexp as logsumexp
+from .._numpy.softmax import softmax as softmax
 from . import initializers as initializers

@@ -1,4 +1,4 @@
-"""log(sum(exp)) without overflow, and the parts that softmax shares with it."""
+"""softmax and the logarithm of a sum of exponentials, without overflow."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,6 +42,28 @@ def sum_over(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
 def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
     """Return exp(t), zero with a zero derivative outside the mask, also where exp(t) is infinite."""
     return torch.exp(t if mask is None else selection.where(mask, t, -torch.inf))
+
+
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
+    """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
+    (found,), weak = promote_inexact("softmax", x)
+    dims, mask = dims_of(axis, found.dim()), mask_of(where)
+    if len(dims) == 1 and mask is None:
+        return Array(torch.softmax(found, dims[0]), weak)
+    raised = raised_within(found - finite_max(found, dims, mask), mask)
+    total = sum_over(raised, dims, True)
+    return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), weak)
+
+
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
+    """Return the logarithm of `softmax`; minus infinity outside `where`."""
+    (found,), weak = promote_inexact("log_softmax", x)
+    dims, mask = dims_of(axis, found.dim()), mask_of(where)
+    if len(dims) == 1 and mask is None:
+        return Array(torch.log_softmax(found, dims[0]), weak)
+    shifted = found - finite_max(found, dims, mask)
+    result = shifted - torch.log(sum_over(raised_within(shifted, mask), dims, True))
+    return Array(result if mask is None else selection.where(mask, result, -torch.inf), weak)
 
 
 def logsumexp(
