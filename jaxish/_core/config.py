@@ -194,6 +194,11 @@ class Config:
         return FLAGS[name]._global
 
     @property
+    def x64_enabled(self) -> bool:
+        """Whether 64-bit dtypes are in use: the value of `jax_enable_x64`."""
+        return enable_x64.value
+
+    @property
     def values(self) -> dict[str, Any]:
         """All flags and the values in force."""
         return {name: flag.value for name, flag in FLAGS.items()}

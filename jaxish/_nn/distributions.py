@@ -22,7 +22,7 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
         count = torch.full((), elements, dtype=torch.float32, device=total._tensor.device)
     else:
         count = sum_over(mask_of(where).expand(shape).to(torch.float32), dims, keepdims)  # pyright: ignore
-    return Array(tensor_of(total) - torch.log(count).to(total._tensor.dtype), total.weak_type)
+    return Array(tensor_of(total) - torch.log(count).to(total._tensor.dtype), False)
 
 
 def standardize(
@@ -36,7 +36,7 @@ def standardize(
     """
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}.")
-    (found,), weak = promote_inexact("standardize", x)
+    (found,), _ = promote_inexact("standardize", x)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
     centre = _mean(found, dims, mask) if mean is None else tensor_of(as_array(mean))
     if variance is not None:
@@ -46,7 +46,7 @@ def standardize(
     else:
         spread = _mean((found - centre) ** 2, dims, mask)
     (spread, offset), _ = promote_inexact("standardize", Array(spread), epsilon)
-    return Array((found - centre) * torch.rsqrt(spread + offset), weak)
+    return Array((found - centre) * torch.rsqrt(spread + offset), False)
 
 
 def _mean(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:

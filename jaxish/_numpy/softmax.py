@@ -46,24 +46,24 @@ def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
-    (found,), weak = promote_inexact("softmax", x)
+    (found,), _ = promote_inexact("softmax", x)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
     if len(dims) == 1 and mask is None:
-        return Array(torch.softmax(found, dims[0]), weak)
+        return Array(torch.softmax(found, dims[0]), False)
     raised = raised_within(found - finite_max(found, dims, mask), mask)
     total = sum_over(raised, dims, True)
-    return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), weak)
+    return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), False)
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return the logarithm of `softmax`; minus infinity outside `where`."""
-    (found,), weak = promote_inexact("log_softmax", x)
+    (found,), _ = promote_inexact("log_softmax", x)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
     if len(dims) == 1 and mask is None:
-        return Array(torch.log_softmax(found, dims[0]), weak)
+        return Array(torch.log_softmax(found, dims[0]), False)
     shifted = found - finite_max(found, dims, mask)
     result = shifted - torch.log(sum_over(raised_within(shifted, mask), dims, True))
-    return Array(result if mask is None else selection.where(mask, result, -torch.inf), weak)
+    return Array(result if mask is None else selection.where(mask, result, -torch.inf), False)
 
 
 def logsumexp(
@@ -79,10 +79,10 @@ def logsumexp(
     Without `return_sign`, a negative sum gives NaN.
     """
     if b is None:
-        (found,), weak = promote_inexact("logsumexp", a)
+        (found,), _ = promote_inexact("logsumexp", a)
         factor = None
     else:
-        (found, factor), weak = promote_inexact("logsumexp", a, b)
+        (found, factor), _ = promote_inexact("logsumexp", a, b)
         found = selection.where(factor == 0, -torch.inf, found)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
     real = found.real if found.is_complex() else found
@@ -100,4 +100,4 @@ def logsumexp(
         result = selection.where(sign < 0, torch.nan, result)
     if not keepdims:
         result, sign = result.squeeze(dims), sign.squeeze(dims)
-    return (Array(result, weak), Array(sign, weak)) if return_sign else Array(result, weak)
+    return (Array(result, False), Array(sign, False)) if return_sign else Array(result, False)

@@ -7,26 +7,25 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array
-from ..._core.promotion import promote_inexact
 from ..._core.typing import ArrayLike
 from ..._lax.transcendental import logistic
 from ..._numpy import softmax as normalized
 from ..._numpy.softmax import Axis
 from ..._tensors.elementwise import Elementwise
-from .operands import promoted, promoted_real
+from .operands import promoted, promoted_arrays, promoted_real
 
 _LOGIT = Elementwise("logit", lambda x: torch.log(x / (1 - x)), (lambda x: 1 / (x * (1 - x)),))
 
 
 def logit(x: ArrayLike) -> Array:
     """Return log(x / (1 - x)), the inverse of `expit`."""
-    (t,), weak = promote_inexact("logit", x)
+    (t,), weak = promoted("logit", x)
     return Array(_LOGIT(t), weak)
 
 
 def expit(x: ArrayLike) -> Array:
     """Return the logistic function 1 / (1 + exp(-x))."""
-    return logistic(*promoted("expit", x))
+    return logistic(*promoted_arrays("expit", x))
 
 
 def _times_log(log: Any, kernel: Any) -> Any:
@@ -51,13 +50,13 @@ _XLOGX = Elementwise("xlogx", lambda x: torch.special.xlogy(x, x), (lambda x: to
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x log(y), and 0 for x = 0 where y is not NaN. Its derivatives are log(y) and x/y."""
-    (s, t), weak = promote_inexact("xlogy", x, y)
+    (s, t), weak = promoted("xlogy", x, y)
     return Array(_XLOGY(s, t), weak)
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x log(1 + y), and 0 for x = 0 where y is not NaN. Its derivatives are log(1 + y) and x/(1 + y)."""
-    (s, t), weak = promote_inexact("xlog1py", x, y)
+    (s, t), weak = promoted("xlog1py", x, y)
     return Array(_XLOG1PY(s, t), weak)
 
 

@@ -7,30 +7,29 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array, as_array, tensor_of
-from ..._core.promotion import promote_inexact
 from ..._core.typing import ArrayLike
 from ..._lax import special as lax
 from ..._tensors import cephes
 from ..._tensors.elementwise import Elementwise, widened
 from ..._tensors.faddeeva import faddeeva
-from .operands import promoted, promoted_real
+from .operands import promoted, promoted_arrays, promoted_real
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
 def erf(x: ArrayLike) -> Array:
     """Return the error function of a real x."""
-    return lax.erf(*promoted("erf", x))
+    return lax.erf(*promoted_arrays("erf", x))
 
 
 def erfc(x: ArrayLike) -> Array:
     """Return 1 - erf(x), accurate for large x."""
-    return lax.erfc(*promoted("erfc", x))
+    return lax.erfc(*promoted_arrays("erfc", x))
 
 
 def erfinv(x: ArrayLike) -> Array:
     """Return the inverse of the error function: infinite at -1 and 1, NaN beyond."""
-    return lax.erf_inv(*promoted("erfinv", x))
+    return lax.erf_inv(*promoted_arrays("erfinv", x))
 
 
 _FADDEEVA = Elementwise("wofz", faddeeva, (lambda z: -2 * z * _FADDEEVA(z) + _TWO_OVER_ROOT_PI * 1j,), is_long=True)
@@ -40,21 +39,21 @@ _DAWSON = Elementwise("dawsn", widened(cephes.dawson), (lambda x: 1 - 2 * x * _D
 
 def wofz(z: ArrayLike) -> Array:
     """Return the Faddeeva function exp(-z²) erfc(-iz), a complex number for real z, too."""
-    (t,), weak = promote_inexact("wofz", z)
+    (t,), _ = promoted("wofz", z)
     wide = torch.complex128 if t.dtype in (torch.float64, torch.complex128) else torch.complex64
-    return Array(_FADDEEVA(t.to(wide)), weak)
+    return Array(_FADDEEVA(t.to(wide)), False)
 
 
 def erfcx(x: ArrayLike) -> Array:
     """Return exp(x²) erfc(x) of real or complex x, without overflow for large x."""
-    (t,), weak = promote_inexact("erfcx", x)
-    return Array(_FADDEEVA(t * 1j) if t.is_complex() else _ERFCX(t), weak)
+    (t,), _ = promoted("erfcx", x)
+    return Array(_FADDEEVA(t * 1j) if t.is_complex() else _ERFCX(t), False)
 
 
 def dawsn(x: ArrayLike) -> Array:
     """Return Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x."""
-    (t,), weak = promoted_real("dawsn", x)
-    return Array(_DAWSON(t), weak)
+    (t,), _ = promoted_real("dawsn", x)
+    return Array(_DAWSON(t), False)
 
 
 def _single_or_double(x: ArrayLike) -> tuple[Tensor, bool]:
@@ -67,8 +66,8 @@ def _single_or_double(x: ArrayLike) -> tuple[Tensor, bool]:
 
 def ndtr(x: ArrayLike) -> Array:
     """Return the normal distribution function of a float32 or float64 array. Raises `TypeError` for other dtypes."""
-    t, weak = _single_or_double(x)
-    return Array(_ndtr(t), weak)
+    t, _ = _single_or_double(x)
+    return Array(_ndtr(t), False)
 
 
 def _ndtr(t: Tensor) -> Tensor:
@@ -85,8 +84,8 @@ _NDTRI = Elementwise(
 
 def ndtri(p: ArrayLike) -> Array:
     """Return the inverse of `ndtr` of a float32 or float64 array: infinite at 0 and 1, NaN beyond."""
-    t, weak = _single_or_double(p)
-    return Array(_NDTRI(t), weak)
+    t, _ = _single_or_double(p)
+    return Array(_NDTRI(t), False)
 
 
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
@@ -103,7 +102,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     array = as_array(x)
     if array.dtype not in (np.float32, np.float64):
         raise TypeError(f"x.dtype={array.dtype} is not supported.")
-    return Array(_LOG_NDTR[series_order](tensor_of(array)), array.weak_type)
+    return Array(_LOG_NDTR[series_order](tensor_of(array)), False)
 
 
 def _log_ndtr(t: Tensor, terms: int) -> Tensor:
@@ -165,8 +164,8 @@ _OWENS_T = Elementwise(
 
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Return Owen's T function: exp(-h² (1 + x²)/2) / (1 + x²) integrated over x from 0 to a, divided by 2π."""
-    (s, t), weak = promoted_real("owens_t", h, a)
-    return Array(_OWENS_T(s, t), weak)
+    (s, t), _ = promoted_real("owens_t", h, a)
+    return Array(_OWENS_T(s, t), False)
 
 
 _FRESNEL = (
@@ -181,8 +180,8 @@ _FRESNEL = (
 
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """Return the integrals of sin(πt²/2) and of cos(πt²/2) from 0 to a real x."""
-    (t,), weak = promote_inexact("fresnel", x)
+    (t,), _ = promoted("fresnel", x)
     if t.is_complex():
         raise NotImplementedError("fresnel: support for complex-valued inputs is not implemented; take the real parts.")
-    sine, cosine = (Array(f(t), weak) for f in _FRESNEL)
+    sine, cosine = (Array(f(t), False) for f in _FRESNEL)
     return sine, cosine

@@ -8,18 +8,20 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array, as_array
-from ..._core.promotion import convert, promote_inexact
+from ..._core.promotion import convert
 from ..._core.typing import ArrayLike
+from ..._lax import operands as ops
 from ..._lax import special as lax
+from ..._lax.operands import check_accepted
 from ..._numpy.arguments import float_dtype
 from ..._tensors.complex_gamma import log_gamma, stirling_remainder
 from ..._tensors.elementwise import Elementwise, widened
-from .operands import promoted, promoted_real
+from .operands import promoted, promoted_arrays, promoted_real
 
 
 def gammaln(x: ArrayLike) -> Array:
     """Return the logarithm of the absolute value of the gamma function of a real x."""
-    return lax.lgamma(*promoted("gammaln", x))
+    return lax.lgamma(*promoted_arrays("gammaln", x))
 
 
 def _sign(t: Tensor) -> Tensor:
@@ -31,8 +33,8 @@ def _sign(t: Tensor) -> Tensor:
 
 def gammasgn(x: ArrayLike) -> Array:
     """Return the sign of the gamma function of a real x: that of x at zero, NaN at the negative integers."""
-    (t,), weak = promoted_real("gammasgn", x)
-    return Array(_sign(t), weak)
+    (t,), _ = promoted_real("gammasgn", x)
+    return Array(_sign(t), False)
 
 
 def _complex_log_gamma_slope(z: Tensor) -> Tensor:
@@ -54,7 +56,7 @@ _LOG_GAMMA = Elementwise("complex_log_gamma", log_gamma, (_complex_log_gamma_slo
 
 def loggamma(x: ArrayLike) -> Array:
     """Return the principal branch of log Γ; for real x not above 0 NaN, for complex x with a cut there."""
-    (t,), weak = promote_inexact("loggamma", x)
+    (t,), weak = promoted("loggamma", x)
     if t.is_complex():
         return Array(_LOG_GAMMA(t), weak)
     return Array(torch.where(t > 0, torch.lgamma(t), math.nan), weak)
@@ -62,10 +64,10 @@ def loggamma(x: ArrayLike) -> Array:
 
 def gamma(x: ArrayLike) -> Array:
     """Return the gamma function of real or complex x: infinite at a zero, with its sign, NaN at the other poles."""
-    (t,), weak = promote_inexact("gamma", x)
+    (t,), _ = promoted("gamma", x)
     if t.is_complex():
-        return Array(torch.exp(_LOG_GAMMA(t)), weak)
-    return Array(_gamma(t), weak)
+        return Array(torch.exp(_LOG_GAMMA(t)), False)
+    return Array(_gamma(t), False)
 
 
 def _gamma(t: Tensor) -> Tensor:
@@ -78,7 +80,8 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def _betaln(a: ArrayLike, b: ArrayLike) -> tuple[Tensor, bool]:
-    (p, q), weak = promoted_real("betaln", a, b)
+    (p, q), weak = promoted("betaln", a, b)
+    check_accepted("lgamma", p, 0, ops.FLOATING)
     small, large = torch.minimum(p, q), torch.maximum(p, q)
     plain = torch.lgamma(small) + (torch.lgamma(large) - torch.lgamma(small + large))
     far = large >= 8
@@ -92,8 +95,8 @@ def _betaln(a: ArrayLike, b: ArrayLike) -> tuple[Tensor, bool]:
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the beta function Γ(a) Γ(b) / Γ(a + b) of real a and b."""
-    (p, q), weak = promoted_real("beta", a, b)
-    return Array(_sign(p) * _sign(q) * _sign(p + q) * torch.exp(_betaln(a, b)[0]), weak)
+    (p, q), _ = promoted_real("beta", a, b)
+    return Array(_sign(p) * _sign(q) * _sign(p + q) * torch.exp(_betaln(a, b)[0]), False)
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
@@ -133,22 +136,22 @@ _POCH = Elementwise(
 
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """Return the Pochhammer symbol Γ(z + m) / Γ(z) of real z and m."""
-    (t, count), weak = promoted_real("poch", z, m)
-    return Array(_POCH(t, count), weak)
+    (t, count), _ = promoted_real("poch", z, m)
+    return Array(_POCH(t, count), False)
 
 
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     """Return the logarithm of the multivariate gamma function of dimension d, a concrete integer."""
-    dimension = operator.index(d)  # pyright: ignore[reportArgumentType]
-    (t,), weak = promoted_real("multigammaln", a)
+    dimension = int(d)  # pyright: ignore[reportArgumentType]
+    (t,), _ = promoted_real("multigammaln", a)
     halves = torch.arange(dimension, dtype=t.dtype, device=t.device) / 2
     constant = 0.25 * dimension * (dimension - 1) * math.log(math.pi)
-    return Array(torch.lgamma(t.unsqueeze(-1) - halves).sum(-1) + constant, weak)
+    return Array(torch.lgamma(t.unsqueeze(-1) - halves).sum(-1) + constant, False)
 
 
 def digamma(x: ArrayLike) -> Array:
     """Return the derivative of `gammaln` at a real x; NaN at the poles."""
-    return lax.digamma(*promoted("digamma", x))
+    return lax.digamma(*promoted_arrays("digamma", x))
 
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
@@ -162,12 +165,12 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized lower incomplete gamma function."""
-    return lax.igamma(*promoted("gammainc", a, x))
+    return lax.igamma(*promoted_arrays("gammainc", a, x))
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized upper incomplete gamma function."""
-    return lax.igammac(*promoted("gammaincc", a, x))
+    return lax.igammac(*promoted_arrays("gammaincc", a, x))
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
@@ -212,8 +215,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """
     if q is None:
         raise NotImplementedError("Riemann zeta function not implemented; pass q=1, or another q, for Hurwitz's.")
-    (s, t), weak = promote_inexact("zeta", x, q)
-    lax.zeta(Array(s, weak), Array(t, weak)) if s.is_complex() else None
+    (s, t), weak = promoted("zeta", x, q)
+    check_accepted("zeta", s, 0, ops.FLOATING)
     return Array(_ZETA(s, t), weak)
 
 

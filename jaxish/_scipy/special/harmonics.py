@@ -9,32 +9,34 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array, as_array, tensor_of
-from ..._core.promotion import convert, promote_inexact
+from ..._core.promotion import convert
 from ..._core.typing import ArrayLike
+from ..._lax import operands as ops
 from ..._lax import special as lax
 from ..._lax.control_flow.while_loop import fori_loop
-from .operands import promoted
+from ..._lax.operands import check_accepted
+from .operands import promoted, promoted_arrays
 
 
 def i0e(x: ArrayLike) -> Array:
     """Return exp(-|x|) times the modified Bessel function of order 0."""
-    return lax.bessel_i0e(*promoted("i0e", x))
+    return lax.bessel_i0e(*promoted_arrays("i0e", x))
 
 
 def i1e(x: ArrayLike) -> Array:
     """Return exp(-|x|) times the modified Bessel function of order 1."""
-    return lax.bessel_i1e(*promoted("i1e", x))
+    return lax.bessel_i1e(*promoted_arrays("i1e", x))
 
 
 def i0(x: ArrayLike) -> Array:
     """Return the modified Bessel function of order 0."""
-    (t,) = promoted("i0", x)
+    (t,) = promoted_arrays("i0", x)
     return lax.bessel_i0e(t) * Array(torch.exp(tensor_of(t).abs()), t.weak_type)
 
 
 def i1(x: ArrayLike) -> Array:
     """Return the modified Bessel function of order 1."""
-    (t,) = promoted("i1", x)
+    (t,) = promoted_arrays("i1", x)
     return lax.bessel_i1e(t) * Array(torch.exp(tensor_of(t).abs()), t.weak_type)
 
 
@@ -44,9 +46,8 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     By Miller's backward recurrence from order `n_iter` on (Zhang and Jin, Computation of Special Functions, 1996,
     5.2), which has to be the larger the larger |z| is.
     """
-    (t,), weak = promote_inexact("bessel_jn", z)
-    if t.is_complex():
-        raise ValueError("complex input not supported.")
+    (t,), _ = promoted("bessel_jn", z)
+    check_accepted("bessel_jn", t, 0, ops.FLOATING)
     orders, steps = operator.index(v), operator.index(n_iter)
     above, current, evens = torch.zeros_like(t), torch.full_like(t, 1e-16), torch.zeros_like(t)
     found: list[Tensor] = []
@@ -55,7 +56,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         evens = evens + 2 * current if k % 2 == 0 else evens
         found.append(current)
     # J_0 + 2 (J_2 + J_4 + ...) = 1
-    return Array(torch.stack(found[: -orders - 2 : -1]) / (evens - current), weak)
+    return Array(torch.stack(found[: -orders - 2 : -1]) / (evens - current), False)
 
 
 def sph_harm_y(
@@ -71,7 +72,7 @@ def sph_harm_y(
             "The 'diff_n' argument to jax.scipy.special.sph_harm_y is not supported; differentiate with jax.jacfwd."
         )
     highest = int(np.max(np.asarray(n))) if n_max is None else operator.index(n_max)
-    (polar, azimuth), _ = promote_inexact("sph_harm_y", theta, phi)
+    (polar, azimuth), _ = promoted("sph_harm_y", theta, phi)
     degree, order = (convert(tensor_of(as_array(i)), polar.dtype) for i in (n, m))
     polar = polar.reshape(1) if polar.dim() == 0 else polar
     size = order.abs()
@@ -88,11 +89,13 @@ def _legendre(degree: Tensor, order: Tensor, polar: Tensor, highest: int) -> Ten
     From the diagonal upwards in the degree (Press et al., Numerical Recipes, 6.7), all orders at once.
     """
     degree, order, polar = torch.broadcast_tensors(degree, order, polar)
-    x, s = torch.cos(polar), torch.sin(polar)
-    m2 = order * order
+    # What a loop's body takes from outside are arrays.
+    outside = [Array(t, False) for t in (torch.cos(polar), torch.sin(polar), degree, order)]
 
     def step(index: Any, carry: Any) -> Any:
-        before, now, diagonal, found = (tensor_of(t) for t in carry)
+        before, now, diagonal, found = map(tensor_of, carry)
+        x, s, degree, order = map(tensor_of, outside)
+        m2 = order * order
         k = convert(tensor_of(index), x.dtype)
         rises = k > order
         k2 = torch.where(rises, k * k, m2 + 1)
@@ -103,6 +106,6 @@ def _legendre(degree: Tensor, order: Tensor, polar: Tensor, highest: int) -> Ten
         onward = -diagonal * s * torch.sqrt(1 + 0.5 / (k + 1))
         return tuple(Array(t, False) for t in (now, new, onward, torch.where(k == degree, new, found)))
 
-    zero = torch.zeros_like(x)
-    start = (zero, zero, torch.full_like(x, 0.5 / math.sqrt(math.pi)), zero)
+    zero = torch.zeros_like(polar)
+    start = (zero, zero, torch.full_like(polar, 0.5 / math.sqrt(math.pi)), zero)
     return tensor_of(fori_loop(0, highest + 1, step, tuple(Array(t, False) for t in start))[3])

@@ -6,10 +6,12 @@ import torch
 
 from ..._core.array import Array
 from ..._core.typing import ArrayLike
+from ..._lax import operands as ops
+from ..._lax.operands import check_accepted
 from ..._tensors import cephes, hypergeometric
 from ..._tensors.elementwise import Elementwise, NoSlope, widened
 from .error import _single_or_double
-from .operands import promoted_real
+from .operands import promoted, promoted_real
 
 _EXPN = Elementwise(
     "expn",
@@ -27,14 +29,14 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
     Not differentiable in n (`ValueError` in forward mode, NaN in reverse mode).
     """
-    (order, t), weak = promoted_real("expn", n, x)
-    return Array(_EXPN(order, t), weak)
+    (order, t), _ = promoted_real("expn", n, x)
+    return Array(_EXPN(order, t), False)
 
 
 def exp1(x: ArrayLike) -> Array:
     """Return the exponential integral E1, `expn` for n = 1."""
-    (t,), weak = promoted_real("exp1", x)
-    return Array(_EXPN(torch.ones_like(t), t), weak)
+    (t,), _ = promoted_real("exp1", x)
+    return Array(_EXPN(torch.ones_like(t), t), False)
 
 
 _EI = Elementwise("expi", widened(cephes.exponential_integral), (lambda x: torch.exp(x) / x,), is_long=True)
@@ -42,10 +44,10 @@ _EI = Elementwise("expi", widened(cephes.exponential_integral), (lambda x: torch
 
 def expi(x: ArrayLike) -> Array:
     """Return the exponential integral Ei, the principal value of the integral of exp(t)/t up to x; -inf at 0."""
-    (t,), weak = promoted_real("expi", x)
+    (t,), _ = promoted_real("expi", x)
     negative = t < 0
     below = -_EXPN(torch.ones_like(t), torch.where(negative, -t, 1.0))
-    return Array(torch.where(negative, below, _EI(torch.where(negative, 1.0, t))), weak)
+    return Array(torch.where(negative, below, _EI(torch.where(negative, 1.0, t))), False)
 
 
 _SINE = Elementwise("sine_integral", widened(cephes.sine_integral), (lambda x: torch.sinc(x / math.pi),), is_long=True)
@@ -54,8 +56,8 @@ _COSINE = Elementwise("cosine_integral", widened(cephes.cosine_integral), (lambd
 
 def sici(x: ArrayLike) -> tuple[Array, Array]:
     """Return the sine integral and the cosine integral of a real x."""
-    (t,), weak = promoted_real("sici", x)
-    return Array(_SINE(t), weak), Array(_COSINE(t), weak)
+    (t,), _ = promoted_real("sici", x)
+    return Array(_SINE(t), False), Array(_COSINE(t), False)
 
 
 _SPENCE = Elementwise(
@@ -69,8 +71,8 @@ def spence(x: ArrayLike) -> Array:
 
     Raises `TypeError` for other dtypes.
     """
-    t, weak = _single_or_double(x)
-    return Array(_SPENCE(t), weak)
+    t, _ = _single_or_double(x)
+    return Array(_SPENCE(t), False)
 
 
 _1F1 = Elementwise(
@@ -90,8 +92,8 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
     It is summed in float64: its terms cancel. Its derivatives in a and b cannot be differentiated again.
     """
-    tensors, weak = promoted_real("hyp1f1", a, b, x)
-    return Array(_1F1(*tensors), weak)
+    tensors, _ = promoted_real("hyp1f1", a, b, x)
+    return Array(_1F1(*tensors), False)
 
 
 _2F1_SLOPE = Elementwise("hyp2f1_slope_a", hypergeometric.hyp2f1_slope_a, None, is_opaque=True)
@@ -113,5 +115,6 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
 
     It is summed in float64: its terms cancel. Its derivatives in a, b and c cannot be differentiated again.
     """
-    tensors, weak = promoted_real("hyp2f1", a, b, c, x)
-    return Array(_2F1(*tensors), weak)
+    tensors, _ = promoted("hyp2f1", a, b, c, x)
+    check_accepted("hyp2f1", tensors[3], 3, ops.FLOATING)
+    return Array(_2F1(*tensors), False)

@@ -1,22 +1,37 @@
 """The operands of special functions: promoted to a common floating dtype, and refused where they may not be complex."""
 
+import itertools
 from typing import Any
 
 from torch import Tensor
 
 from ..._core.array import Array
-from ..._core.promotion import promote_inexact
+from ..._core.promotion import check_rank_promotion, promote_inexact
+from ..._numpy.arguments import check_shapes
 
 
-def promoted(name: str, *args: Any) -> list[Array]:
-    """Return the operands as arrays of one floating or complex dtype."""
+def promoted(name: str, *args: Any) -> tuple[list[Tensor], bool]:
+    """Return the operands as tensors of one floating or complex dtype and one rank, and whether they are weak.
+
+    Raises `TypeError` or `ValueError`, as jax.numpy does, for shapes that do not broadcast.
+    """
     tensors, weak = promote_inexact(name, *args)
+    check_rank_promotion(name, *tensors)
+    for a, b in itertools.combinations(tensors, 2):
+        check_shapes(name, a, b)
+    rank = max(t.dim() for t in tensors)
+    return [t if t.dim() == rank else t[(None,) * (rank - t.dim())] for t in tensors], weak
+
+
+def promoted_arrays(name: str, *args: Any) -> list[Array]:
+    """Return the operands as arrays of one floating or complex dtype and one rank."""
+    tensors, weak = promoted(name, *args)
     return [Array(t, weak) for t in tensors]
 
 
 def promoted_real(name: str, *args: Any) -> tuple[list[Tensor], bool]:
-    """Return the operands as tensors of one floating dtype, and whether they are weak. Raises `ValueError` for complex."""
-    tensors, weak = promote_inexact(name, *args)
+    """Return what `promoted` does. Raises `ValueError` for complex operands."""
+    tensors, weak = promoted(name, *args)
     if tensors[0].is_complex():
-        raise ValueError(f"{name} does not support complex-valued inputs.")
+        raise ValueError(f"{name} does not support complex-valued inputs; the operands must be real-valued.")
     return tensors, weak
