@@ -146,3 +146,44 @@ ERRORS = {
 @pytest.mark.parametrize("program", [*OTHERS.values(), *ERRORS.values()], ids=[*OTHERS, *ERRORS])
 def test_like_jax(program):
     agree(program, weak=False)
+
+
+def closing_rule(j):
+    """Return a function whose backward rule closes over arrays, floating and integer."""
+    scale, steps = j.numpy.array([1.0, 2.0]), j.numpy.arange(2)
+
+    @j.custom_vjp
+    def f(x):
+        return x * steps
+
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (g * steps * scale,))
+    return f
+
+
+@pytest.mark.parametrize("tier", ["direct", "compiled"])
+def test_rules_close_over_arrays(tier, request):
+    if tier == "compiled":
+        request.getfixturevalue("compiled")
+
+    def program(j):
+        f = closing_rule(j)
+        x = j.numpy.array([3.0, 4.0])
+        loop = lambda x: j.lax.scan(lambda c, _: (f(c), c), x, None, length=2)[0].sum()
+        return (
+            j.jit(j.grad(lambda x: f(x).sum()))(x), j.grad(lambda x: j.jit(f)(x).sum())(x), j.grad(loop)(x),
+            j.vmap(j.grad(lambda x: j.jit(f)(x).sum()))(j.numpy.stack([x, x])), j.jit(j.grad(loop))(x),
+        )  # fmt: skip
+
+    agree(program)
+
+
+def test_rules_do_not_close_over_what_is_traced():
+    def program(j):
+        def outer(scale, x):
+            f = j.custom_vjp(lambda x: x)
+            f.defvjp(lambda x: (x, None), lambda _, g: (g * scale,))
+            return j.grad(lambda x: j.jit(f)(x))(x)
+
+        return j.grad(outer)(2.0, 3.0)
+
+    agree(program)

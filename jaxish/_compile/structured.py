@@ -10,6 +10,7 @@ parameters, and its input types), since backends cache compiled code on disk by 
 """
 
 import hashlib
+import itertools
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from torch import Tensor, fx
 
 from .._core import graph
 from .._core.graph import TensorType
-from .._core.primitive import Primitive
+from .._core.primitive import Primitive, Undifferentiated
 from .._core.target import Target
 
 _PRIMITIVES: "weakref.WeakValueDictionary[str, Primitive]" = weakref.WeakValueDictionary()
@@ -64,6 +65,33 @@ class Opaque(Primitive):
         A subclass whose `run` looks at values, or goes block by block, has another way.
         """
         return self.run(*inputs)
+
+
+class Constant(Opaque, Undifferentiated):
+    """A tensor that a user's rule closes over, in a graph of derivatives."""
+
+    __name__ = "constant"
+    _count = itertools.count()
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor, self._number = tensor, next(self._count)
+
+    def identity(self) -> str:
+        return f"constant#{self._number}"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(self._tensor)]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return [self._tensor.clone()]  # compiled code may write into what an operator gives it
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        trace = graph.current_trace()
+        assert trace is not None
+        return [trace.attribute(self._tensor)]
+
+
+graph.constant = Constant
 
 
 def call(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:

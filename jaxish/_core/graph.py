@@ -149,6 +149,10 @@ def lift(tensor: Tensor) -> Tensor:
     return trace.lift(tensor)
 
 
+# Makes the primitive that a constant of a graph is: `_compile/structured.py` sets it.
+constant: Callable[[Tensor], Callable[..., Any]] | None = None
+
+
 def check_alive(tensor: Tensor) -> None:
     """Raise `UnexpectedTracerError` for a tensor of a trace or of a vmap that has ended."""
     base = base_of(tensor)
@@ -240,10 +244,25 @@ class Trace(TorchDispatchMode):
         if known is not None:
             return known
         with temporarily_clear_interpreter_stack():
-            fake = self.fake(TensorType.of(tensor))
+            fake = self._captured(tensor) if self.purpose or self.lowering else self._embedded(tensor)
+        self._lifted[id(tensor)] = fake
+        return fake
+
+    def _captured(self, tensor: Tensor) -> Tensor:
+        fake = self.fake(TensorType.of(tensor))
         self.bind(fake, self._captured_node())
         self.captured.append(tensor)
-        self._lifted[id(tensor)] = fake
+        return fake
+
+    def _embedded(self, tensor: Tensor) -> Tensor:
+        # A derived graph has the inputs of its base graph. What a user's rule closes over becomes part of it.
+        if is_tracer(tensor):
+            raise errors.UnexpectedTracerError(
+                "A custom rule closes over a value that a transformation around it traces. Make that value an argument "
+                "of the function, or one of the residuals (jax.closure_convert does so)."
+            )
+        assert constant is not None
+        (fake,) = self.emit(constant(tensor), (), [TensorType.of(tensor)])
         return fake
 
     def _captured_node(self) -> fx.Node:
@@ -373,6 +392,14 @@ class Trace(TorchDispatchMode):
         out = [self.fake(type) for type in out_types]
         self.record(target, args, {}, out)
         return out
+
+    def attribute(self, tensor: Tensor) -> Tensor:
+        """Attach a tensor to this graph and return the fake of the node that names it."""
+        name = f"constant{sum(1 for _ in self.root.buffers())}"
+        self.root.register_buffer(name, tensor)
+        fake = self.fake(TensorType.of(tensor))
+        self.bind(fake, self.graph.get_attr(name))
+        return fake
 
     def submodule(self, module: fx.GraphModule) -> fx.Node:
         """Attach a graph to this one and return the node that names it, for operators that take graphs."""

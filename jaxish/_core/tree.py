@@ -9,6 +9,7 @@ knows nothing of JAX's key classes.
 import collections
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -172,7 +173,9 @@ def register_pytree_node(
         children, data = flatten_func(obj)
         return tuple(children), data
 
-    optree.register_pytree_node(nodetype, flatten_children, unflatten_func, namespace=NAMESPACE)
+    with warnings.catch_warnings():  # of named tuples, which JAX registers without a word
+        warnings.filterwarnings("ignore", "PyTree type", UserWarning)
+        optree.register_pytree_node(nodetype, flatten_children, unflatten_func, namespace=NAMESPACE)
     _REGISTRY[nodetype] = _Registration(flatten_children, unflatten_func, flatten_with_keys_func)
 
 

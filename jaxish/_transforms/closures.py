@@ -19,7 +19,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     leaves, spec = tree.flatten(example_args)
     arrays = [as_argument(leaf, "closure_convert") for leaf in leaves]
     program = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), "closure_convert")
-    captured = program.closed.closure()
+    captured = program.closed.captured
     hoisted = [i for i, t in enumerate(captured) if is_inexact(Array(t).dtype)]
 
     def converted(*args_then_consts: Any) -> Any:
@@ -29,10 +29,10 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
             raise TypeError(
                 f"closure_convert: expected arguments of structure {tree.PyTreeDef(spec)}, got {tree.PyTreeDef(given_spec)}"
             )
-        tensors = list(program.closed.closure())
-        for index, const in zip(hoisted, consts, strict=True):
-            tensors[index] = tensor_of(as_array(const))
+        given = dict(zip(hoisted, consts, strict=True))
+        # What is given in their place is all that is left of the hoisted ones.
+        tensors = [tensor_of(as_array(given.get(i, Array(t)))) for i, t in enumerate(captured)]
         results = program.closed.graph(*tensors, *(tensor_of(as_array(leaf)) for leaf in given_leaves))
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
 
-    return converted, [Array(captured[i]) for i in hoisted]
+    return converted, [Array(tensor_of(Array(captured[i]))) for i in hoisted]
