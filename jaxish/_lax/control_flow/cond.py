@@ -15,7 +15,7 @@ from ..._compile import executable
 from ..._compile.lowering import choice
 from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, tree
-from ..._core.array import as_array, is_arraylike, tensor_of, type_text
+from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
@@ -107,7 +107,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
     predicate = as_array(pred)
     if predicate.ndim:
         raise TypeError(f"Pred must be a scalar, got {pred} of shape {predicate.shape}.")
-    if config.disable_jit.value:
+    if config.disable_jit.value and not is_abstract(predicate):
         return true_fun(*operands) if predicate else false_fun(*operands)
     index = (tensor_of(predicate) != 0).to(torch.int32)
     return _branch(index, [false_fun, true_fun], operands, "cond", ["false_fun", "true_fun"])
@@ -135,7 +135,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     if len(branches) == 1:
         return branches[0](*operands)
     clamped = tensor_of(position).to(torch.int64).clamp(0, len(branches) - 1).to(torch.int32)
-    if config.disable_jit.value:
+    if config.disable_jit.value and not is_abstract(position):
         return branches[int(clamped)](*operands)
     return _branch(clamped, branches, operands, "switch", [f"branch {i}" for i in range(len(branches))])
 

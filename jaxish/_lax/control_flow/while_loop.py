@@ -15,7 +15,7 @@ from torch import Tensor
 from ..._compile import executable, lowering, native_loop
 from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, graph, tree
-from ..._core.array import Array, as_array, default_torch_device, tensor_of
+from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
@@ -156,9 +156,12 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if not (callable(cond_fun) and callable(body_fun)):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     if config.disable_jit.value:
-        while cond_fun(init_val):
-            init_val = body_fun(init_val)
-        return init_val
+        value = init_val
+        while not is_abstract(going := as_array(cond_fun(value))):
+            if not going:
+                return value
+            value = body_fun(value)
+        # Under vmap the condition has no one value: the loop is a loop of batches after all.
     init = Operands.of(init_val, "while_loop")
 
     def trace(carry: Sequence[Array]) -> Program:
