@@ -13,6 +13,7 @@ from . import errors as errors
 from . import lax as lax
 from . import nn as nn
 from . import numpy as numpy
+from . import ops as ops
 from . import random as random
 from . import scipy as scipy
 from . import sharding as sharding
