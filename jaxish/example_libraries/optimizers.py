@@ -1,0 +1,33 @@
+"""jax.example_libraries.optimizers: optimizers of pytrees, as triples of functions."""
+
+from .._example_libraries.optimizers import InitFn as InitFn
+from .._example_libraries.optimizers import JoinPoint as JoinPoint
+from .._example_libraries.optimizers import Optimizer as Optimizer
+from .._example_libraries.optimizers import OptimizerState as OptimizerState
+from .._example_libraries.optimizers import Params as Params
+from .._example_libraries.optimizers import ParamsFn as ParamsFn
+from .._example_libraries.optimizers import Schedule as Schedule
+from .._example_libraries.optimizers import State as State
+from .._example_libraries.optimizers import Step as Step
+from .._example_libraries.optimizers import UpdateFn as UpdateFn
+from .._example_libraries.optimizers import Updates as Updates
+from .._example_libraries.optimizers import adagrad as adagrad
+from .._example_libraries.optimizers import adam as adam
+from .._example_libraries.optimizers import adamax as adamax
+from .._example_libraries.optimizers import clip_grads as clip_grads
+from .._example_libraries.optimizers import constant as constant
+from .._example_libraries.optimizers import exponential_decay as exponential_decay
+from .._example_libraries.optimizers import inverse_time_decay as inverse_time_decay
+from .._example_libraries.optimizers import l2_norm as l2_norm
+from .._example_libraries.optimizers import make_schedule as make_schedule
+from .._example_libraries.optimizers import momentum as momentum
+from .._example_libraries.optimizers import nesterov as nesterov
+from .._example_libraries.optimizers import optimizer as optimizer
+from .._example_libraries.optimizers import pack_optimizer_state as pack_optimizer_state
+from .._example_libraries.optimizers import piecewise_constant as piecewise_constant
+from .._example_libraries.optimizers import polynomial_decay as polynomial_decay
+from .._example_libraries.optimizers import rmsprop as rmsprop
+from .._example_libraries.optimizers import rmsprop_momentum as rmsprop_momentum
+from .._example_libraries.optimizers import sgd as sgd
+from .._example_libraries.optimizers import sm3 as sm3
+from .._example_libraries.optimizers import unpack_optimizer_state as unpack_optimizer_state
