@@ -14,15 +14,19 @@ from ..._core.primitive import Dims, Primitive, batch_front, instantiate
 from .decompositions import adjoint
 
 
-def solve_systems(a: Tensor, b: Tensor) -> Tensor:
-    """Return x with a @ x = b for batches of matrices; infinities and NaN where `a` is singular."""
-    if is_plain_evaluation():
+def solve_systems(a: Tensor, b: Tensor, method: "Solution | None" = None) -> Tensor:
+    """Return x with a @ x = b for batches of matrices, which are broadcast; infinities and NaN where `a` is singular.
+
+    `method` is the primitive that does it, where the matrices are of a special kind.
+    """
+    b = b.reshape((1,) * (a.dim() - b.dim()) + tuple(b.shape))  # which torch would take for a batch of vectors
+    if method is None and is_plain_evaluation():
         return torch.linalg.solve_ex(a, b).result
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return _SOLUTION(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))[0]
+    return (method or _SOLUTION)(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))[0]
 
 
-class _Solution(Primitive):
+class Solution(Primitive):
     """x with a @ x = b, for matrices a and b of one batch."""
 
     __name__ = "solve"
@@ -32,6 +36,10 @@ class _Solution(Primitive):
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         return [torch.linalg.solve_ex(*inputs).result]
+
+    def transpose_of(self, a: Tensor) -> Tensor:
+        """Return the matrices of the systems that cotangents solve."""
+        return adjoint(a)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         if dims[0] is None:  # one matrix for all: the batch becomes more columns
@@ -52,8 +60,8 @@ class _Solution(Primitive):
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
         (x,) = results
-        (of_b,) = self(adjoint(primals[0]), instantiate(cotangents[0], x))
+        (of_b,) = self(self.transpose_of(primals[0]), instantiate(cotangents[0], x))
         return [-of_b @ adjoint(x), of_b]
 
 
-_SOLUTION = _Solution()
+_SOLUTION = Solution()

@@ -50,8 +50,16 @@ class _PseudoInverse(Factorization):
         (a, _), (p,), change = primals, results, tangents[0]
         if self.hermitian:
             a, change = (a + adjoint(a)) / 2, (change + adjoint(change)) / 2
-        left, right = p @ adjoint(p) @ adjoint(change), adjoint(change) @ adjoint(p) @ p
-        return [left - left @ a @ p + right - p @ a @ right - p @ change @ p]
+        left = _chain(p, adjoint(p), adjoint(change))
+        right = _chain(adjoint(change), adjoint(p), p)
+        return [left - _chain(left, a, p) + right - _chain(p, a, right) - _chain(p, change, p)]
+
+
+def _chain(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """Return a b c, in the cheaper order: the other may take the square of the longer dimension in memory."""
+    (rows, first), (second, columns) = a.shape[-2:], c.shape[-2:]
+    left_first = rows * second * (first + columns) < first * columns * (rows + second)
+    return (a @ b) @ c if left_first else a @ (b @ c)
 
 
 _PSEUDO_INVERSES = {hermitian: _PseudoInverse(hermitian) for hermitian in (False, True)}

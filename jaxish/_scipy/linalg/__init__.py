@@ -1,0 +1,1 @@
+"""SciPy's functions of matrices, on the factorizations of lax.linalg."""
