@@ -1,6 +1,5 @@
-"""Factors and eigenvalues of matrices. Where the input is singular or not finite, results are NaN."""
+"""Factors and eigenvalues of matrices, by lax's primitives. Where the input is singular or not finite, results are NaN."""
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +10,7 @@ from ..._core.array import Array, check_arraylike
 from ..._core.primitive import conjugate
 from ..._core.promotion import promote_inexact
 from ..._core.typing import ArrayLike
+from ..._lax.linalg.primitives import QR, Cholesky, Eig, Eigh, Svd
 
 
 class EigResult(NamedTuple):
@@ -48,25 +48,13 @@ def matrices(function: str, *args: Any, square: bool = False) -> list[Tensor]:
     found, _ = promote_inexact(function, *args)
     if found[0].dtype.itemsize == 2:
         raise NotImplementedError(
-            f"jnp.linalg.{function}: dtype {dtypes.TO_NUMPY[found[0].dtype]} is not supported. Use x.astype('float32')."
+            f"Unsupported dtype {dtypes.TO_NUMPY[found[0].dtype]}. jnp.linalg.{function} takes x.astype('float32')."
         )
     shape = tuple(found[0].shape)
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):
         kind = "[..., n, n]" if square else "[..., m, n]"
         raise ValueError(f"Argument to {function} must have shape {kind}, got {shape}")
     return found
-
-
-def or_nan(factor: Callable[[Tensor], Sequence[Tensor]], t: Tensor) -> Sequence[Tensor]:
-    """Return factors of `t`, NaN in their shapes where torch raises, since an element is infinite or NaN."""
-    try:
-        return factor(t)
-    except torch.linalg.LinAlgError:  # pyright: ignore
-        shape = torch.Size([*t.shape[:-2], *t.shape[-2:]])
-        return [
-            torch.full_like(f, float("nan"))
-            for f in factor(torch.eye(*shape[-2:], dtype=t.dtype, device=t.device).expand(shape))
-        ]
 
 
 def adjoint(t: Tensor) -> Tensor:
@@ -83,11 +71,11 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     (t,) = matrices("cholesky", a, square=True)
     if symmetrize_input:
         t = (t + adjoint(t)) / 2
-    factor, failed = torch.linalg.cholesky_ex(t)
-    factor = torch.where(
-        (failed != 0).unsqueeze(-1).unsqueeze(-1), torch.full_like(factor, float("nan")).tril(), factor
-    )
+    (factor,) = Cholesky()(t)
     return Array(adjoint(factor) if upper else factor)
+
+
+_EIGH = Eigh(reads_lower=True)
 
 
 def _columns(subset: tuple[int, int] | None, *parts: Tensor) -> list[Tensor]:
@@ -111,9 +99,9 @@ def svd(
     if hermitian:
         return _svd_by_eigh(t, compute_uv, subset_by_index)
     if not compute_uv:
-        (s,) = or_nan(lambda x: [torch.linalg.svdvals(x)], t)
+        (s,) = Svd(False, False)(t)
         return Array(_columns(subset_by_index, s)[0])
-    u, s, vh = or_nan(lambda x: torch.linalg.svd(x, full_matrices=full_matrices), t)
+    u, s, vh = Svd(True, bool(full_matrices))(t)
     if subset_by_index is not None:
         u, s = _columns(subset_by_index, u, s)
         vh = vh[..., subset_by_index[0] : subset_by_index[1], :]
@@ -121,7 +109,7 @@ def svd(
 
 
 def _svd_by_eigh(t: Tensor, compute_uv: bool, subset: tuple[int, int] | None) -> Array | SVDResult:
-    values, vectors = or_nan(torch.linalg.eigh, (t + adjoint(t)) / 2)
+    vectors, values = _EIGH((t + adjoint(t)) / 2)
     size = torch.abs(values)
     order = torch.sort(size, -1, descending=True).indices
     s = torch.gather(size, -1, order)
@@ -151,22 +139,22 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
     (t,) = matrices("qr", a)
     if mode == "r":
-        return Array(torch.linalg.qr(t, mode="reduced").R)
-    q, r = torch.linalg.qr(t, mode="complete" if mode == "complete" else "reduced")
+        return Array(QR(False, False)(t)[1])
+    q, r = QR(False, mode == "complete")(t)
     return QRResult(Array(q), Array(r))
 
 
 def eig(a: ArrayLike) -> EigResult:
     """Return the eigenvalues and eigenvectors of matrices, complex, in no particular order."""
     (t,) = matrices("eig", a, square=True)
-    values, vectors = or_nan(torch.linalg.eig, t)
+    values, vectors = Eig(False, True, False)(t)
     return EigResult(Array(values), Array(vectors))
 
 
 def eigvals(a: ArrayLike) -> Array:
     """Return the eigenvalues of matrices, complex, in no particular order."""
     (t,) = matrices("eigvals", a, square=True)
-    return Array(or_nan(lambda x: [torch.linalg.eigvals(x)], t)[0])
+    return Array(Eig(False, False, False)(t)[0])
 
 
 def _hermitian(function: str, a: Any, UPLO: str | None, symmetrize: bool) -> Tensor:
@@ -188,11 +176,11 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     `symmetrize_input` takes (a + a^H) / 2; otherwise the triangle that `UPLO` names ("L": lower) is used.
     """
     t = _hermitian("eigh", a, UPLO, symmetrize_input)
-    values, vectors = or_nan(torch.linalg.eigh, t)
+    vectors, values = _EIGH(t)
     return EighResult(Array(values), Array(vectors))
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Return the eigenvalues of Hermitian matrices, ascending; arguments as in `eigh`."""
     t = _hermitian("eigvalsh", a, UPLO, symmetrize_input)
-    return Array(or_nan(lambda x: [torch.linalg.eigvalsh(x)], t)[0])
+    return Array(_EIGH(t)[1])

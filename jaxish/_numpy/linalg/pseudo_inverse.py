@@ -14,7 +14,8 @@ from ..._core.promotion import convert, tensor
 from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
-from .decompositions import adjoint, matrices, or_nan
+from ..._lax.linalg.matrices import nan_for_nan
+from .decompositions import adjoint, matrices
 
 
 class _PseudoInverse(Factorization):
@@ -33,11 +34,11 @@ class _PseudoInverse(Factorization):
     def run(self, *inputs: Tensor) -> list[Tensor]:
         a, limit = inputs
         if self.hermitian:
-            values, u = or_nan(torch.linalg.eigh, (a + adjoint(a)) / 2)
+            values, u = nan_for_nan(lambda t: tuple(torch.linalg.eigh(t)), (a + adjoint(a)) / 2)
             size = torch.abs(values)
             largest, vh = size.amax(-1, keepdim=True), adjoint(u)
         else:
-            u, values, vh = or_nan(lambda t: torch.linalg.svd(t, full_matrices=False), a)
+            u, values, vh = nan_for_nan(lambda t: tuple(torch.linalg.svd(t, full_matrices=False)), a)
             size, largest = values, values[..., :1]
         kept = size > limit * largest
         inverse = torch.where(kept, 1 / torch.where(kept, values, 1.0), torch.where(torch.isnan(size), size, 0.0))

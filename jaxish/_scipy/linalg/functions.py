@@ -166,7 +166,8 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Arr
     x = asarray(A)
     if x.ndim != 2 or x.shape[0] != x.shape[1]:
         raise ValueError("expected square array_like input")
-    form, vectors = map(tensor_of, rsf2csf(*schur(x)))
+    real_form, real_vectors = schur(x)
+    form, vectors = map(tensor_of, rsf2csf(real_form, real_vectors))
     values = tensor("funm", func(Array(torch.diagonal(form))))
     found, gap = _OF_TRIANGULAR(form, convert(values, form.dtype))
     result = vectors @ found @ adjoint(vectors)
