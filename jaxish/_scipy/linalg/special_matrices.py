@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..._core import dtypes
-from ..._core.array import Array, check_arraylike, default_torch_device
+from ..._core.array import Array, check_arraylike, default_torch_device, from_numpy
 from ..._core.promotion import convert, promote, promote_inexact, tensor
 from ..._core.typing import ArrayLike, DTypeLike
 from ..._numpy.arguments import float_dtype
@@ -131,7 +131,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
         [(row == 0) & (column == 0), even & (column == row + 1), even & (column == row - 1)], [1, row + 2, row + 1], 0
     )
     ones = (even & (column == row + 2)) | (~even & (column == row - 2)) | ((row == 1) & (column == 0))
-    places, units = (torch.from_numpy(x).to(t.device) for x in (source, ones))
+    places, units = (from_numpy(x, t.device) for x in (source, ones))
     coefficients = torch.cat([torch.zeros_like(t[..., :1]), -t[..., 1:] / t[..., :1]], -1)
     return Array(torch.where(units, 1, coefficients[..., places]))
 
@@ -184,8 +184,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
 
 
 def _constant(values: np.ndarray, dtype: torch.dtype | None = None) -> Array:
-    with np.errstate(over="ignore"):
-        return Array(torch.from_numpy(values).to(default_torch_device(), dtype or float_dtype()))
+    return Array(convert(from_numpy(values), dtype or float_dtype()))
 
 
 def hilbert(n: int) -> Array:
@@ -252,7 +251,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     found = np.ones((1, 1), np.int64)
     while len(found) < n:
         found = np.block([[found, found], [found, -found]])
-    return Array(convert(torch.from_numpy(found).to(default_torch_device()), target))
+    return _constant(found, target)
 
 
 def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:

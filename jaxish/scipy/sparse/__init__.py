@@ -1,0 +1,3 @@
+"""jax.scipy.sparse: linear algebra of sparse matrices."""
+
+from . import linalg as linalg
