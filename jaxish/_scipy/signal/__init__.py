@@ -1,0 +1,1 @@
+"""jax.scipy.signal: convolutions, trends and spectra."""

@@ -1,0 +1,139 @@
+"""jax.scipy.signal against JAX's: convolutions, trends, spectra, and their transformations."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from oracle import agree
+
+MODES = ["full", "same", "valid"]
+LOOSE = {"rtol": 1e-3, "atol": 1e-4}
+
+
+def draw(shape, dtype="float32"):
+    rng = np.random.default_rng(sum(shape))
+    x = 3 * rng.normal(size=shape)
+    return (x + 1j * rng.normal(size=shape)).astype(dtype) if dtype.startswith("complex") else x.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "complex64", "bool"])
+@pytest.mark.parametrize("shapes", [
+    ((5,), (3,)), ((3,), (6,)), ((4,), (4,)), ((3,), (1,)), ((5, 4), (2, 3)), ((2, 2), (3, 4)), ((2, 3, 2), (3, 4, 2)),
+    ((5, 4), (1, 3)), ((2, 4), (3, 1)), ((0,), (2,)), ((3,), (3, 2)),
+])  # fmt: skip
+def test_convolutions(shapes, dtype):
+    x, y = draw(shapes[0], dtype), draw(shapes[1], dtype)
+    for name, mode, method in itertools.product(["convolve", "correlate"], [*MODES, "some"], ["auto", "fft", "slow"]):
+        agree(lambda j: getattr(j.scipy.signal, name)(x, y, mode, method), **LOOSE)
+    for name, mode in itertools.product(["convolve2d", "correlate2d"], [*MODES, "some"]):
+        agree(lambda j: getattr(j.scipy.signal, name)(x, y, mode), **LOOSE)
+    for mode, axes in itertools.product(MODES, [0, -1, (0, 1), (1,), ()]):
+        agree(lambda j: j.scipy.signal.fftconvolve(x, y, mode, axes), **LOOSE)
+
+
+def test_convolutions_refuse_other_boundaries():
+    x = draw((3, 3))
+    agree(lambda j: j.scipy.signal.convolve2d(x, x, boundary="wrap"))
+    agree(lambda j: j.scipy.signal.correlate2d(x, x, fillvalue=1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+@pytest.mark.parametrize("shape", [(5,), (4, 5), (3, 4, 5)])
+def test_detrend(shape, dtype):
+    x = draw(shape, dtype)
+    for axis, kind, breaks in itertools.product(
+        [0, -1, 3], ["constant", "linear", "some"], [0, [0, 2], [1, 2, 3], 9, -1]
+    ):
+        agree(lambda j: j.scipy.signal.detrend(x, axis, kind, breaks), **LOOSE)
+    agree(lambda j: j.scipy.signal.detrend(x, overwrite_data=True))
+
+
+CUTS = [
+    {}, {"nperseg": 7}, {"nperseg": 8, "noverlap": 3}, {"nperseg": 8, "nfft": 12}, {"nperseg": 8, "nfft": 4},
+    {"nperseg": 8, "noverlap": 8}, {"nperseg": 0}, {"nperseg": 8, "window": "triang"}, {"window": np.ones(6, "float32")},
+    {"window": ("kaiser", 2.0), "nperseg": 9, "noverlap": 8}, {"window": np.ones(6, "float32"), "nperseg": 7},
+    {"window": np.ones((6, 2), "float32")}, {"window": np.ones(600, "float32")}, {"fs": 100.0, "nperseg": 8},
+    {"axis": 0}, {"axis": 0, "nperseg": 1}, {"axis": 3}, {"nperseg": 8, "return_onesided": False},
+]  # fmt: skip
+DETRENDING = [False, None, "constant", "linear", True, "some"]
+
+
+@pytest.mark.filterwarnings("ignore:nperseg", "ignore:Input data is complex")
+@pytest.mark.parametrize("dtype", ["float32", "int32", "complex64"])
+@pytest.mark.parametrize("cut", CUTS)
+def test_spectra(cut, dtype):
+    x, y = draw((2, 40), dtype), draw((2, 33), dtype)
+    for detrend in [False] if dtype == "complex64" else DETRENDING:
+        for boundary, padded in itertools.product(["even", "odd", "constant", "zeros", None, "some"], [True, False]):
+            agree(lambda j: j.scipy.signal.stft(x, detrend=detrend, boundary=boundary, padded=padded, **cut), **LOOSE)
+        for scaling, average in [("density", "mean"), ("spectrum", "median"), ("some", "mean"), ("density", "some")]:
+            options = {"detrend": detrend, "scaling": scaling, "average": average, **cut}
+            agree(lambda j: j.scipy.signal.welch(x, **options), **LOOSE)
+            agree(lambda j: j.scipy.signal.csd(x, y, **options), **LOOSE)
+
+
+def test_spectra_of_other_signals():
+    x, y = draw((2, 40)), draw((50,))
+    agree(lambda j: j.scipy.signal.csd(x, y, nperseg=8))
+    agree(lambda j: j.scipy.signal.csd(x, draw((3, 4)), nperseg=8))
+    agree(lambda j: j.scipy.signal.csd(x, None, nperseg=8), **LOOSE)
+    agree(lambda j: j.scipy.signal.stft(y, nperseg=8, boundary="odd"), **LOOSE)
+    agree(lambda j: j.scipy.signal.stft(y[:3], window=np.ones(3, "float32"), boundary="odd"), **LOOSE)
+    agree(lambda j: j.scipy.signal.welch(y, nperseg=8, detrend=lambda d: d - d.mean(0, keepdims=True)), **LOOSE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        agree(lambda j: j.scipy.signal.stft(x[:, :0]))
+        agree(lambda j: j.scipy.signal.welch(x[:, :0]))
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"boundary": False}, {"nperseg": 9}, {"nperseg": 8, "noverlap": 3}, {"nperseg": 6}, {"nfft": 10}, {"nfft": 4},
+    {"nperseg": 0}, {"noverlap": 0}, {"noverlap": 9}, {"freq_axis": 1, "time_axis": 0}, {"freq_axis": 0, "time_axis": 1},
+    {"freq_axis": 2, "time_axis": 2}, {"time_axis": 5}, {"window": "triang"}, {"window": np.ones(8, "float32")},
+    {"window": np.ones(7, "float32")}, {"window": np.ones((8, 1), "float32")}, {"fs": 16.0},
+])  # fmt: skip
+def test_istft(options):
+    for dtype, onesided in itertools.product(["float32", "int32", "complex64"], [True, False]):
+        z = draw((3, 5, 9), dtype)
+        agree(lambda j: j.scipy.signal.istft(z, input_onesided=onesided, **options), **LOOSE)
+        agree(lambda j: j.scipy.signal.istft(z[0], input_onesided=onesided, **options), **LOOSE)
+
+
+def test_warnings_of_signals_that_are_short_or_complex():
+    import jaxish
+
+    with pytest.warns(UserWarning, match="nperseg=256 is greater than input_length=40"):
+        jaxish.scipy.signal.stft(draw((40,)))
+    with pytest.warns(UserWarning, match="Input data is complex"):
+        jaxish.scipy.signal.welch(draw((40,), "complex64"), detrend=False)
+
+
+TRANSFORMED = {
+    "stft": lambda j, x: j.scipy.signal.stft(x, nperseg=8)[2],
+    "welch": lambda j, x: j.scipy.signal.welch(x, nperseg=8)[1],
+    "welch by median": lambda j, x: j.scipy.signal.welch(x, nperseg=8, average="median")[1],
+    "csd": lambda j, x: j.scipy.signal.csd(x, x[:, ::-1], nperseg=8)[1],
+    "istft": lambda j, x: j.scipy.signal.istft(x.reshape(5, 16) * (1 + 2j))[1],
+    "detrend": lambda j, x: j.scipy.signal.detrend(x, bp=[3]),
+    "fftconvolve": lambda j, x: j.scipy.signal.fftconvolve(x, x),
+    "correlate": lambda j, x: j.scipy.signal.correlate(x, x[:, :5]),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transformations(name):
+    x = draw((2, 40))
+    pair = np.stack([x, 2 * x])
+    loose = {"rtol": 1e-3, "atol": 1e-2}
+
+    def f(j):
+        return lambda x: TRANSFORMED[name](j, x)
+
+    def loss(j):
+        return lambda x: (j.numpy.abs(f(j)(x)) ** 2).sum()
+
+    agree(lambda j: j.jvp(f(j), (x,), (x,)), **loose)
+    agree(lambda j: j.jit(j.vmap(f(j)))(pair), **loose)
+    agree(lambda j: j.jit(j.vmap(j.grad(loss(j))))(pair), **loose)
+    agree(lambda j: j.jvp(j.grad(loss(j)), (x,), (x,)), **loose)
