@@ -29,7 +29,7 @@ def detrend(
     if type not in ("constant", "linear"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")
     (t,), weak = promote_inexact("detrend", data)
-    place = canonical_axis(axis, t.dim(), error=ValueError if type == "constant" else IndexError)
+    place = canonical_axis(axis, t.dim(), error=IndexError)
     if type == "constant":
         return Array(t - t.mean(place, keepdim=True), weak)
     size = t.shape[place]
