@@ -2,4 +2,4 @@
 
 from .._core.lazy_modules import attach as _attach
 
-__getattr__, __dir__ = _attach(__name__, ["linalg", "optimize", "signal", "sparse", "special"])
+__getattr__, __dir__ = _attach(__name__, ["fft", "linalg", "optimize", "signal", "sparse", "special"])
