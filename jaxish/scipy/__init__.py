@@ -2,4 +2,7 @@
 
 from .._core.lazy_modules import attach as _attach
 
-__getattr__, __dir__ = _attach(__name__, ["fft", "linalg", "optimize", "signal", "sparse", "special"])
+__getattr__, __dir__ = _attach(
+    __name__,
+    ["cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "special"],
+)

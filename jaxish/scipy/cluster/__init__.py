@@ -1,0 +1,3 @@
+"""jax.scipy.cluster: vector quantization."""
+
+from . import vq as vq
