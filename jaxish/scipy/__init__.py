@@ -4,5 +4,17 @@ from .._core.lazy_modules import attach as _attach
 
 __getattr__, __dir__ = _attach(
     __name__,
-    ["cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "special"],
+    [
+        "cluster",
+        "fft",
+        "integrate",
+        "interpolate",
+        "linalg",
+        "ndimage",
+        "optimize",
+        "signal",
+        "sparse",
+        "spatial",
+        "special",
+    ],
 )
