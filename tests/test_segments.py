@@ -21,8 +21,15 @@ def test_segments_of_dtypes(name, dtype):
     agree(program)
 
 
-def test_complex_sums():
-    agree(lambda j: (j.ops.segment_sum(DATA * 1j, IDS, 4), j.ops.segment_prod(DATA * 1j, IDS, 4)))
+def test_complex_numbers():
+    values = np.round(DATA) + 1j * np.round(DATA[::-1])  # with equal real parts
+
+    def program(j):
+        x = j.numpy.asarray(values, "complex64")
+        updated = x[0].at[np.array([0, 1, 1, 5])].min(x[1:5, 0]), j.vmap(lambda x: x.at[IDS].max(x[::-1]))(x.T)
+        return [getattr(j.ops, name)(x, IDS, 4) for name in NAMES], updated
+
+    agree(program)
 
 
 @pytest.mark.parametrize("name", ["segment_sum", "segment_max", "segment_min"])  # JAX has no gradient of segment_prod

@@ -277,21 +277,30 @@ def _extremum(reduce: str) -> Any:
     def make(drop: bool, unique: bool) -> Any:
         def put(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
             dtype = flat.dtype
-            if dtype.is_complex:
-                raise NotImplementedError(
-                    "Scattered min and max of complex values are not implemented: torch cannot order them. "
-                    "Scatter real and imaginary parts, or absolute values."
-                )
             if dtype is torch.bool or dtype.itemsize == 1:
                 wide = torch.float32 if dtype.is_floating_point else torch.int16
                 flat, updates = flat.to(wide), updates.to(wide)
             places = places.reshape((-1, *(1,) * (flat.dim() - 1))).expand_as(updates)
-            out = (_spare_row(flat) if drop else flat).scatter_reduce(0, places, updates, reduce)
+            padded = _spare_row(flat) if drop else flat
+            if dtype.is_complex:
+                out = _complex_extremum(padded, places, updates, reduce)
+            else:
+                out = padded.scatter_reduce(0, places, updates, reduce)
             return (out[:-1] if drop else out).to(dtype)
 
         return put
 
     return make
+
+
+def _complex_extremum(flat: Tensor, places: Tensor, updates: Tensor, reduce: str) -> Tensor:
+    # The extreme real part, then the extreme imaginary part of those that have it.
+    real = flat.real.scatter_reduce(0, places, updates.real, reduce)
+    outside = -torch.inf if reduce == "amax" else torch.inf
+    imag = torch.where(flat.real == real, flat.imag, outside)
+    candidates = torch.where(updates.real == real.gather(0, places), updates.imag, outside)
+    imag = imag.scatter_reduce(0, places, candidates, reduce)
+    return torch.complex(real, torch.where(torch.isnan(real), 0.0, imag))
 
 
 def _multiply(drop: bool, unique: bool) -> Any:
