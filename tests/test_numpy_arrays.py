@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from expressions import agree_on
 from oracle import agree
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -630,3 +631,40 @@ def test_arguments_of_unusual_kinds():
 def test_searching_among_nans(side):
     edges = np.array([-np.inf, -1, 0, 1, np.inf, np.nan, np.nan], np.float32)
     check(lambda jax, jnp, x: jnp.searchsorted(edges, edges, side=side))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "case",
+    [
+        "jnp.ravel_multi_index((i, i), (3, 4), mode='ignore')", "jnp.ravel_multi_index((u, u), (3, 3), mode='clip')",
+        "jnp.ravel_multi_index((np.int8(1), np.int16(2)), (3, 4), dtype='uint8')", "jnp.ravel_multi_index((), ())",
+        "jax.jit(lambda k: jnp.tri(3, 4, k))(1)", "jnp.tri(3, k=2**33)", "jnp.eye(2, k=-2**40)", "jnp.mgrid[()]",
+        "jnp.ogrid[()]", "jax.jit(lambda a: jnp.mgrid[a:3])(1)", "jnp.mgrid[0:3:3j, :2]", "jnp.ndim([1, 2])", "jnp.size([[1, 2]])",
+        "jnp.shape([1])", "jnp.array_equal([1, 2], [1, 2])", "jnp.array(f, None, False)", "jnp.polyder(f[0], 5)",
+        "jnp.subtract.outer(f, i)", "jnp.frompyfunc(lambda a, b: a + b, 2, 1, identity=0).reduce(f, axis=None, keepdims=True)",
+        "jnp.frompyfunc(lambda a, b: a * b, 2, 1).reduce(f, axis=None, where=f > 2, initial=1)", "jnp.isclose(6, 10, rtol=0.5)",
+        "jnp.isclose(jax.random.key(0), jax.random.key(0))", "jnp.convolve(u, u)", "jnp.expand_dims(f, (1, 1))",
+        "lax.squeeze(f[:1], (0, 0))", "jnp.rot90(i)", "jnp.hypot(c, c)", "jnp.ones(2, 3)", "jax.jit(lambda x: x.tobytes())(f)",
+        "jnp.sum(np.ma.array([1, 2], mask=[True, False]))", "jnp.array(np.ma.array([1, 2], mask=[True, False]))",
+        "jnp.broadcast_to(c[:1], (1, 1)).view('float32')", "b[:1].view('uint8')", "arr([0, 1, 256, 0], 'uint16').view('uint8').view(bool)",
+        "jnp.array([True, False, True, True]).view('uint16')", "jnp.broadcast_to(u[:1], (1,)).byteswap()",
+    ],
+)  # fmt: skip
+def test_corners(case):
+    agree_on(case)
+
+
+def test_outer_pairs_ranks_of_its_own():
+    def program(j):
+        with j.numpy_rank_promotion("raise"):
+            return j.numpy.minimum.outer(j.numpy.ones((2, 3)), j.numpy.arange(4.0))
+
+    agree(program)
+
+
+def test_ufuncs_are_constant():
+    def program(j):
+        j.numpy.add.nin = 3
+
+    agree(program)

@@ -6,6 +6,7 @@ are jax.numpy functions. `tensor_of` is the one way from a handle to its tensor:
 the trace that is active.
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -221,7 +222,10 @@ class Array(ArrayInterface):
 
     def tobytes(self, order: str = "C") -> bytes:
         """Return the elements' bytes."""
-        tensor = self._concrete(errors.ConcretizationTypeError, "This occurred in the tobytes() method of jax.Array.")
+        tensor = self._concrete(
+            errors.ConcretizationTypeError,
+            f"The tobytes() method was called on traced array with shape {type_text(self)}.",
+        )
         return to_numpy(tensor).tobytes(order)  # pyright: ignore
 
     # -- where it is and whether it is computed --------------------------------------------------------------------
@@ -397,6 +401,17 @@ def check_arraylike(function: str, *args: Any) -> None:
             )
 
 
+def warn_arraylike(function: str, x: Any) -> None:
+    """Warn, as JAX does, of a list in the place of an array, for functions that will refuse it."""
+    if not is_arraylike(x):
+        warnings.warn(
+            f"{function} requires ndarray or scalar arguments, got {type(x)} at position 0. In a future JAX release "
+            "this will be an error.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+
+
 def as_array(x: Any, device: torch.device | None = None) -> Array:
     """Return `x` (an array, Python scalar, NumPy value, or an object with `__jax_array__`) as an Array.
 
@@ -410,6 +425,11 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
         dtype, weak = dtypes.lattice_type(x if type(x) in _SCALARS else _plain_scalar(x))
         return Array(scalar_tensor(x, dtypes.to_torch(dtype), device), weak)
     if isinstance(x, np.ndarray | np.generic):
+        if isinstance(x, np.ma.MaskedArray):
+            raise ValueError(
+                "numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to convert "
+                "the value to a standard numpy array."
+            )
         dtype = dtypes.canonicalize_dtype(x.dtype)
         with np.errstate(over="ignore"):
             return Array(from_numpy(np.asarray(x).astype(dtype, copy=False), device))

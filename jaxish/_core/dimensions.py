@@ -24,7 +24,7 @@ def canonical_axes(axis: Any, ndim: int, name: str = "axis", error: type[Excepti
         return (canonical_axis(axis, ndim, name, error),)
     axes = tuple(canonical_axis(a, ndim, name, error) for a in axis)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"duplicate value in '{name}': {tuple(axis)}")
+        raise ValueError(f"duplicate value in '{name}': {tuple(axis)} has a repeated axis.")
     return axes
 
 
@@ -48,7 +48,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     for size in sizes:
         if isinstance(size, Array) and is_abstract(size):
             raise TypeError(
-                f"Shapes must be 1D sequences of concrete values of integer type, got {shape}. A shape that depends on "
+                f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions. A shape that depends on "
                 "traced values is not supported: mark the argument as static (jit's static_argnums)."
             )
     try:

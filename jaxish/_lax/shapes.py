@@ -184,7 +184,9 @@ def transpose(operand: ArrayLike, permutation: Sequence[int] | np.ndarray) -> Ar
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Return `array` without some dimensions of size one; `ValueError` when their size is another."""
     t, weak = operand("squeeze", array)
-    dims = canonical_axes(tuple(dimensions), t.dim(), "axis")
+    dims = tuple(canonical_axis(d, t.dim()) for d in dimensions)
+    if len(set(dims)) < len(dims):
+        raise ValueError(f"dimensions are not unique: {tuple(dimensions)}")
     if any(t.shape[d] != 1 for d in dims):
         raise ValueError(
             "cannot select an axis to squeeze out which has size not equal to one, got "

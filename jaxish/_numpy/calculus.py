@@ -240,7 +240,7 @@ def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike |
     if padded.is_floating_point() or padded.is_complex():
         found = torch.nn.functional.conv1d(padded.reshape(1, 1, -1), y.reshape(1, 1, -1)).reshape(-1)
     else:
-        found = padded.unfold(0, size, 1) @ y
+        found = unsigned.via_bits(lambda rows, window: rows.unfold(0, size, 1) @ window, padded, y)
     found = convert(found, result)
     return Array(unsigned.flip(found, (0,)) if swapped else found, weak)
 

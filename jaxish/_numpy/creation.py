@@ -36,7 +36,11 @@ def array(
     if args:
         if len(args) > 3:
             raise TypeError(f"array() takes at most 5 positional arguments but {len(args) + 2} were given")
-        warnings.warn("jnp.array: pass arguments after dtype by keyword.", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            "Passing the copy, order, and ndmin arguments to jnp.array positionally is deprecated. Use keywords.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         given: list[Any] = [*args, *(copy, order, ndmin)[len(args) :]]
         copy, order, ndmin = given
     if order is not None and order != "K":
@@ -63,6 +67,8 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
     if isinstance(x, Array):
         refuse("array", (x,))
         t = tensor_of(x)
+        if not copy and (target is None or (target is t.dtype and not x._weak)):
+            return x
         if target is None or target is t.dtype:
             return Array(t.clone() if copy and not graph.tracing else t, x._weak and target is None)
         return Array(converted(t, target))
@@ -190,8 +196,8 @@ def _shape_argument(function: str, shape: Any, dtype: Any) -> tuple[int, ...]:
         raise TypeError("expected sequence object with len >= 0 or a single integer")
     if isinstance(dtype, int) and isinstance(shape, int):
         raise TypeError(
-            f"Cannot interpret '{dtype}' as a data type. Did you write jnp.{function}({shape}, {dtype}) where you "
-            f"meant jnp.{function}(({shape}, {dtype})), with the shape as one tuple?"
+            f"Cannot interpret '{dtype}' as a data type. Did you accidentally write `jax.numpy.{function}({shape}, {dtype})` "
+            f"when you meant `jax.numpy.{function}(({shape}, {dtype}))`, with the shape as one tuple?"
         )
     return canonical_shape(shape)
 
@@ -360,8 +366,12 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     rows, columns = canonical_shape((N, N if M is None else M))
     target, place = dtype_or(dtype, "eye", np.float64), torch_device(device)
     row = torch.arange(rows, device=place).unsqueeze(1)
-    offset = tensor("eye", k).to(torch.int64) if isinstance(k, Array) else int(k)
-    return placed(Array((torch.arange(columns, device=place) == row + offset).to(target)), device)
+    return placed(Array((torch.arange(columns, device=place) == row + _diagonal("eye", k)).to(target)), device)
+
+
+def _diagonal(function: str, k: Any) -> Any:
+    """Return the number of a diagonal, or an array of it."""
+    return tensor(function, k).to(torch.int64) if isinstance(k, Array) else int(k)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -370,11 +380,16 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Return an N by M matrix (M: N) with ones on and below the k-th diagonal."""
+    """Return an N by M matrix (M: N) with ones on and below the k-th diagonal.
+
+    Raises `OverflowError` for a k that the integers in use cannot hold.
+    """
+    if not isinstance(k, Array):
+        check_fits(int(k), dtypes.to_torch(dtypes.canonicalize_dtype(np.int64)))
     rows, columns = canonical_shape((N, N if M is None else M))
     place = torch_device(None)
     row = torch.arange(rows, device=place).unsqueeze(1)
-    below = torch.arange(columns, device=place) <= row + int(k)
+    below = torch.arange(columns, device=place) <= row + _diagonal("tri", k)
     return Array(below.to(dtype_or(dtype, "tri", np.float32)))
 
 

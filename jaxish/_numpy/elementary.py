@@ -243,7 +243,9 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return sqrt(x1**2 + x2**2) without overflow. Raises `ValueError` for complex numbers."""
     a, b, weak = pair_inexact("hypot", x1, x2)
     if a.is_complex():
-        raise ValueError("jnp.hypot is not well defined for complex inputs. Convert to real values first: jnp.abs(x).")
+        raise ValueError(
+            "jnp.hypot is not well defined for complex-valued inputs. Convert to real values first: jnp.abs(x)."
+        )
     weak = weak and without_strong_arrays(x1, x2)
     if is_plain_evaluation():
         return Array(torch.hypot(a, b), weak)

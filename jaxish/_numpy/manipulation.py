@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, selection, unsigned
-from .._core.array import Array, check_arraylike, is_abstract, is_weak
+from .._core.array import Array, check_arraylike, is_abstract, is_weak, warn_arraylike
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
@@ -24,19 +24,20 @@ from .reductions import sum as array_sum
 
 def ndim(a: ArrayLike) -> int:
     """Return the number of dimensions of `a`."""
-    check_arraylike("ndim", a)
+    warn_arraylike("ndim", a)
     return a.ndim if hasattr(a, "ndim") else np.ndim(a)  # pyright: ignore
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:
     """Return the shape of `a`."""
-    check_arraylike("shape", a)
+    warn_arraylike("shape", a)
     return tuple(a.shape) if hasattr(a, "shape") else np.shape(a)  # pyright: ignore
 
 
 def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     """Return the number of elements of `a`, along `axis` if given."""
-    sizes = shape(a)
+    warn_arraylike("size", a)
+    sizes = np.shape(a) if isinstance(a, list | tuple) else shape(a)  # pyright: ignore
     return math.prod(sizes[d] for d in canonical_axes(axis, len(sizes)))
 
 
@@ -59,7 +60,10 @@ def reshape_tensor(t: Tensor, sizes: tuple[int, ...], order: str = "C") -> Tenso
 
 
 def _new_shape(t: Tensor, wanted: Any) -> tuple[int, ...]:
-    sizes = tuple(wanted) if isinstance(wanted, tuple | list | np.ndarray) and np.ndim(wanted) else (wanted,)
+    try:
+        sizes = tuple(wanted)
+    except TypeError:  # one number
+        sizes = (wanted,)
     known = [s if type(s) is int else _size(s, wanted) for s in sizes]
     total = t.numel()
     if known.count(-1) > 1:
@@ -297,6 +301,11 @@ def flipud(m: ArrayLike) -> Array:
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Return `m` turned by k times 90 degrees in the plane of `axes`, from the first towards the second."""
     t = tensor("rot90", m)
+    if t.dim() < 2:
+        raise ValueError(
+            "rot90 requires its first argument to have ndim at least two, but got first argument of shape "
+            f"{tuple(t.shape)}, which has ndim {t.dim()}."
+        )
     first, second = (canonical_axis(d, t.dim()) for d in axes)
     if first == second:
         raise ValueError("Axes must be different")

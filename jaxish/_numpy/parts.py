@@ -197,9 +197,10 @@ def view_as(a: Array, dtype: Any = None) -> Array:
                 f"When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last "
                 f"axis of the array: {t.shape[-1]} * {old} bytes to {new}."
             )
-    if torch.bool in (target, t.dtype):
-        raise NotImplementedError("view between bool and wider dtypes is not supported; use astype.")
-    return Array(t.contiguous().view(target))
+    source = t.to(torch.uint8) if t.dtype is torch.bool else t
+    # An expanded dimension of size one has a stride that torch's view refuses.
+    found = source.clone(memory_format=torch.contiguous_format).view(torch.uint8 if target is torch.bool else target)
+    return Array(found != 0 if target is torch.bool else found)
 
 
 def byteswap(a: Array) -> Array:
@@ -208,5 +209,5 @@ def byteswap(a: Array) -> Array:
     size = t.dtype.itemsize // (2 if t.is_complex() else 1)
     if size == 1:
         return a
-    flat = t.contiguous().reshape(-1).view(torch.uint8).reshape(-1, size)
+    flat = t.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).reshape(-1, size)
     return Array(torch.flip(flat, (1,)).reshape(-1).view(t.dtype).reshape(t.shape), a._weak)

@@ -89,7 +89,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         raise ValueError("Order of derivative must be positive")
     if not m:
         return Array(t)
-    powers = torch.arange(m, len(t), device=t.device)
+    powers = torch.arange(m, max(len(t), m), device=t.device)
     factors = torch.ones(powers.shape, dtype=t.dtype, device=t.device)
     for k in range(m):
         factors = factors * (powers - k).to(t.dtype)

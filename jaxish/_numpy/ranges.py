@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, errors
+from .._core import config, dtypes, errors
 from .._core.array import Array, as_array, check_arraylike, is_abstract, is_weak
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import ExtendedArray, moves_elements
 from .._core.promotion import convert, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
-from .arguments import dtype_or, int_dtype, no_sharding, placed, torch_device
+from .arguments import concrete_values, dtype_or, int_dtype, no_sharding, placed, torch_device
 from .creation import asarray, ones
 from .elementary import log10
 from .joining import concatenate
@@ -290,31 +290,41 @@ def mask_indices(n: int, mask_func: Any, k: int = 0, *, size: int | None = None)
 class _Grid:
     """Base of `mgrid` and `ogrid`: slices in brackets give a grid; an imaginary step is a number of points."""
 
+    name = ""
     sparse = False
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if isinstance(key, slice):
-            return _grid_axis(key)
-        axes = [_grid_axis(k) for k in key]
-        common = dtypes.TO_TORCH[dtypes.canonicalize_dtype(dtypes.promote(*map(dtypes.lattice_type, axes))[0])]
+            return _grid_axis(key, self.name)
+        axes = [_grid_axis(k, self.name) for k in key]
+        if not axes:
+            return [] if self.sparse else Array(torch.zeros(0, dtype=int_dtype(), device=torch_device(None)))
+        with config.numpy_dtype_promotion("standard"):
+            common = dtypes.TO_TORCH[dtypes.canonicalize_dtype(dtypes.promote(*map(dtypes.lattice_type, axes))[0])]
         rows = meshgrid(*(Array(convert(a._tensor, common)) for a in axes), indexing="ij", sparse=self.sparse)
         return rows if self.sparse else Array(torch.stack([r._tensor for r in rows]))
 
 
-def _grid_axis(key: slice) -> Array:
-    start = 0 if key.start is None else key.start
+def _grid_axis(key: slice, name: str) -> Array:
+    known = {"start": 0 if key.start is None else key.start, "stop": key.stop, "step": key.step}
+    for part, value in known.items():
+        if isinstance(value, Array):
+            concrete_values(value, errors.ConcretizationTypeError, f"slice {part} of jnp.{name}")
     if isinstance(key.step, complex):
-        return linspace(start, key.stop, int(abs(key.step)))  # pyright: ignore
-    return arange(start, key.stop, key.step)
+        return linspace(known["start"], key.stop, int(abs(key.step)))  # pyright: ignore
+    return arange(*known.values())
 
 
 class _MGrid(_Grid):
     """Dense grids: one array of shape (axes, sizes...)."""
 
+    name = "mgrid"
+
 
 class _OGrid(_Grid):
     """Open grids: a list of arrays that broadcast against each other."""
 
+    name = "ogrid"
     sparse = True
 
 
@@ -338,7 +348,7 @@ class _AxisConcatenator:
 
 
 def _arranged(part: Any, ndmin: int, trans1d: int) -> Array:
-    found = _grid_axis(part) if isinstance(part, slice) else asarray(part)
+    found = _grid_axis(part, "r_ or jnp.c_") if isinstance(part, slice) else asarray(part)
     missing = ndmin - found.ndim
     if missing <= 0:
         return found

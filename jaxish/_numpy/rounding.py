@@ -10,10 +10,11 @@ from torch import Tensor
 from .._core import dtypes, selection
 from .._core.array import Array, check_arraylike, device_of, is_weak
 from .._core.dimensions import static_int
-from .._core.extended import compares_elements
+from .._core.extended import ExtendedArray, compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .arguments import float_dtype, no_out
+from .creation import asarray
 from .manipulation import shape
 
 
@@ -186,7 +187,12 @@ def nan_to_num(
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Tell where |a - b| <= atol + rtol * |b|; equal infinities are close, NaNs only with `equal_nan`."""
+    """Tell where |a - b| <= atol + rtol * |b|; equal infinities are close, NaNs only with `equal_nan`.
+
+    Keys are close where they are equal.
+    """
+    if isinstance(a, ExtendedArray) and isinstance(b, ExtendedArray):
+        return a == b  # pyright: ignore
     (x, y), _ = promote("isclose", a, b)
     if x.dtype is torch.bool:
         x, y = x.to(torch.int32), y.to(torch.int32)
@@ -214,7 +220,7 @@ def allclose(
 @compares_elements("all")
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have the same shape and elements."""
-    check_arraylike("array_equal", a1, a2)
+    a1, a2 = asarray(a1), asarray(a2)
     if shape(a1) != shape(a2):
         return Array(torch.zeros((), dtype=torch.bool, device=device_of(a1, a2)))
     (x, y), _ = promote("array_equal", a1, a2)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from .._core import errors, selection, unsigned
-from .._core.array import Array, as_array, check_arraylike, is_weak, tensor_of
+from .._core.array import Array, as_array, check_arraylike, default_torch_device, is_weak, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
-from .arguments import concrete_values, dtype_or, no_out, with_number
+from .arguments import concrete_values, dtype_or, int_dtype, no_out, with_number
 from .creation import asarray
 from .indexing import fill_of
 from .searching import nonzero
@@ -273,7 +273,10 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     count = len(choices)
     if mode == "raise":
         known = concrete_values(
-            as_array(a), errors.ConcretizationTypeError, "The error occurred in jnp.choose. Use mode='clip' or 'wrap'."
+            as_array(a),
+            errors.ConcretizationTypeError,
+            "The error occurred because jnp.choose was jit-compiled with mode='raise'. Use mode='wrap' or "
+            "mode='clip' instead.",
         )
         if ((known < 0) | (known >= count)).any():
             raise ValueError("invalid entry in choice array")
@@ -344,7 +347,8 @@ def ravel_multi_index(
 ) -> Array:
     """Return flat indices of a tuple of indices into an array of shape `dims`.
 
-    Mode "raise" needs known indices (`ValueError` out of bounds); "clip" and "wrap" bring them into bounds.
+    Mode "raise" needs known indices (`ValueError` out of bounds); "clip" and "wrap" bring them into bounds, "ignore"
+    takes them as they are. Without `dtype` the result has the indices' common dtype.
     """
     if len(multi_index) != len(dims):
         raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
@@ -353,6 +357,7 @@ def ravel_multi_index(
     found = [tensor("ravel_multi_index", i) for i in multi_index]
     for t in found:
         _check_integer(t, "only int indices permitted: they")
+    found = [t.to(torch.int64) for t in found]
     if mode == "raise":
         for index, size in zip(multi_index, sizes, strict=True):
             known = concrete_values(as_array(index), errors.ConcretizationTypeError, "Use mode='wrap' or mode='clip'.")
@@ -362,16 +367,17 @@ def ravel_multi_index(
         found = [t.clamp(0, n - 1) for t, n in zip(found, sizes, strict=True)]
     elif mode == "wrap":
         found = [torch.remainder(t, n or 1) for t, n in zip(found, sizes, strict=True)]
-    else:
-        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
+    elif mode != "ignore":
+        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip' or 'ignore'")
     if order not in ("C", "F"):
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
     pairs = list(zip(found, sizes, strict=True))
-    target = dtype_or(dtype, "ravel_multi_index", np.int64)
-    flat = torch.zeros((), dtype=target, device=found[0].device if found else None)
+    common = promote("ravel_multi_index", *multi_index)[0][0].dtype if multi_index else int_dtype()
+    target = common if dtype is None else dtype_or(dtype, "ravel_multi_index", None)
+    flat = torch.zeros((), dtype=torch.int64, device=found[0].device if found else default_torch_device())
     for index, size in pairs if order == "C" else reversed(pairs):
-        flat = flat * size + index.to(target)
-    return Array(flat)
+        flat = flat * size + index
+    return Array(convert(flat, target))
 
 
 def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:

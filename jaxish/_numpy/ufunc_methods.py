@@ -32,10 +32,11 @@ def reduce(function: Ufunc, a: ArrayLike, axis: Any, dtype: Any, keepdims: bool,
     source = _typed(a, dtype)
     if isinstance(axis, tuple):
         raise NotImplementedError("ufunc.reduce over more than one axis is not supported. Reduce one axis at a time.")
-    kept = source.ndim
-    if axis is None:
-        if source.ndim > 1:
-            raise ValueError("reduce over all axes needs a one-dimensional array; give the axis, or flatten the array.")
+    rank = source.ndim
+    mask = None if where is None else tensor_of(as_array(where)).broadcast_to(source.shape)
+    whole = axis is None
+    if whole:
+        source, mask = Array(tensor_of(source).reshape(-1), source._weak), None if mask is None else mask.reshape(-1)
         axis = 0
     axis = canonical_axis(axis, source.ndim)
     rows = [Array(t, source._weak) for t in tensor_of(source).unbind(axis)]
@@ -48,14 +49,15 @@ def reduce(function: Ufunc, a: ArrayLike, axis: Any, dtype: Any, keepdims: bool,
     else:
         found, rows = rows[0], rows[1:]
     masks = None
-    if where is not None:
-        mask = tensor_of(as_array(where)).broadcast_to(source.shape)
+    if mask is not None:
         masks = [Array(m) for m in mask.unbind(axis)]
     for k, row in enumerate(rows):
         combined = function(found, row)
         found = combined if masks is None else choose_where(masks[k], combined, found)
     found = Array(found._tensor)
-    return expand_dims(found, axis) if keepdims and kept else found
+    if not keepdims:
+        return found
+    return expand_dims(found, tuple(range(rank)) if whole else axis)
 
 
 def accumulate(function: Ufunc, a: ArrayLike, axis: int, dtype: Any) -> Array:

@@ -25,12 +25,13 @@ class ufunc:
     ) -> None:  # fmt: skip
         self.__doc__ = func.__doc__
         self.__name__ = name or func.__name__
-        self._func, self._call = func, call
+        self.__func, self._call = func, call
         self._nin, self._nout = int(nin), int(nout)
         self._nargs = self._nin if nargs is None else int(nargs)
         self._identity = identity
         self._reduce, self._accumulate, self._at, self._reduceat = reduce, accumulate, at, reduceat
 
+    _func = property(lambda self: self.__func)
     nin = property(lambda self: self._nin, doc="The number of arguments.")
     nout = property(lambda self: self._nout, doc="The number of results.")
     nargs = property(lambda self: self._nargs, doc="The number of arguments that are arrays.")
@@ -108,7 +109,7 @@ class ufunc:
         """Apply the function to all pairs of an element of `A` and one of `B`: shape `A.shape + B.shape`."""
         self._check_binary("ufunc.outer")
         a, b = as_array(A), as_array(B)
-        return self(a.reshape(a.shape + (1,) * b.ndim), b)  # pyright: ignore
+        return self(a.reshape(a.shape + (1,) * b.ndim), b.reshape((1,) * a.ndim + b.shape))  # pyright: ignore
 
     def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
         """Reduce over the slices that start at each of `indices` and end at the next one.
