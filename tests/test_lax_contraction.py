@@ -98,3 +98,30 @@ def test_any_dimension_numbers_and_dtypes(seed: int) -> None:
     if preferred and any(d == "complex64" for d in dtypes):
         pytest.skip("JAX refuses or warns, depending on the device")
     agree(program)
+
+
+RAGGED = {  # shapes, group sizes, dimension numbers, the ragged dimension, the groups' dimension of rhs
+    "kept in batches": ((2, 5, 3), (2, 4, 3, 6), [[1, 2, 1, 0], [2, 0, 2, 1]], (([2], [2]), ([0], [0])), 1, [1]),
+    "kept behind another": ((4, 5, 3), (2, 3, 6), [[1, 1], [0, 5], [2, 3], [0, 0]], (([2], [1]), ([], [])), 1, [0]),
+    "contracted in batches": ((2, 5, 3), (2, 5, 6), [[1, 2, 1], [2, 0, 3]], (([1], [1]), ([0], [0])), 1, []),
+    "batched": ((2, 5, 3), (2, 5, 6), [1, 1], (([1], [1]), ([0], [0])), 0, []),
+    "group taken": ((7, 5, 3), (4, 3, 6), [1, 1, 2, 1], (([2], [1]), ([], [])), 1, [1]),
+    "no group": ((5, 3), (4, 3, 6), [1, 1, 2, 1], (([1], [1]), ([], [])), 0, []),
+    "group of a contraction": ((5, 3), (5, 6), [1, 1], (([0], [0]), ([], [])), 0, [1]),
+    "sizes that do not fit": ((2, 5, 3), (2, 5, 6), [[1, 2, 1]], (([1], [1]), ([0], [0])), 1, []),
+    "ragged out of range": ((5, 3), (4, 3, 6), [1, 1, 2, 1], (([1], [1]), ([], [])), 2, [0]),
+    "no sizes": ((5, 3), (4, 3, 6), 3, (([1], [1]), ([], [])), 0, [0]),
+}
+
+
+@pytest.mark.parametrize("case", RAGGED)
+def test_ragged_dots(case):
+    a, b, sizes, numbers, ragged, groups = RAGGED[case]
+    random = np.random.default_rng(0)
+    lhs, rhs = (random.normal(size=s).astype("float32") for s in (a, b))
+
+    def program(j):
+        which = j.lax.RaggedDotDimensionNumbers(numbers, [ragged], groups)
+        return j.lax.ragged_dot_general(*map(j.numpy.asarray, (lhs, rhs, np.array(sizes, "int32"))), which)
+
+    agree(program)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+import jaxish
+
 
 def draw(seed: int) -> tuple[Any, ...]:
     """Return an operand, indices, updates, slice sizes and dimension numbers that fit each other."""
@@ -103,3 +105,38 @@ def test_only_the_last_of_repeated_updates_has_a_derivative() -> None:
         )
 
     agree(program)
+
+
+CHECKS = [  # the arguments of numbers, the shapes of indices and updates
+    ("offset out of range", "gather", ((0, 7), (0,), (0,)), (3, 1), None),
+    ("map out of range", "gather", ((1,), (0,), (5,)), (3, 1), None),
+    ("map repeats", "gather", ((1,), (0,), (0, 0)), (3, 2), None),
+    ("collapsed out of range", "gather", ((1,), (3,), (0,)), (3, 1), None),
+    ("collapsed unsorted", "gather", ((), (1, 0), (0,)), (3, 1), None),
+    ("batching not disjoint", "gather", ((1,), (0,), (1,), (0,), (0,)), (4, 1), None),
+    ("batching counts", "gather", ((1,), (), (1,), (0,), ()), (4, 1), None),
+    ("batching sizes", "gather", ((1,), (), (1,), (0,), (0,)), (3, 1), None),
+    ("batching the vectors", "gather", ((1,), (), (1,), (0,), (1,)), (4, 1), None),
+    ("rank of updates", "scatter", ((1,), (0,), (0,)), (3, 1), (3,)),
+    ("window of another size", "scatter", ((1,), (), (0,)), (3, 1), (3, 5)),
+    ("inserted out of range", "scatter", ((1,), (2,), (0,)), (3, 1), (3, 5)),
+    ("batching of indices repeats", "scatter", ((1,), (), (1,), (0, 0), (0, 0)), (4, 1), (4, 5)),
+    ("batching of indices out of range", "scatter", ((1,), (), (1,), (0,), (4,)), (4, 1), (4, 5)),
+    ("batching sizes differ", "scatter", ((1,), (), (1,), (0,), (0,)), (3, 1), (3, 5)),
+    ("target out of range", "scatter", ((1,), (0,), (9,)), (3, 1), (3, 5)),
+]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shape", "updates", "kind"), [(n, s, u, k) for _, k, n, s, u in CHECKS], ids=[c[0] for c in CHECKS]
+)
+def test_checks_of_dimension_numbers(numbers, shape, updates, kind):
+    def program(j):
+        x, indices = j.numpy.zeros((4, 5)), j.numpy.zeros(shape, "int32")
+        if kind == "gather":
+            return j.lax.gather(x, indices, j.lax.GatherDimensionNumbers(*numbers), (1, 5))
+        return j.lax.scatter(x, indices, j.numpy.ones(updates), j.lax.ScatterDimensionNumbers(*numbers))
+
+    agree(program)
+    with pytest.raises(TypeError):
+        program(jaxish)

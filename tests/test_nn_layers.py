@@ -73,3 +73,20 @@ def test_rows_without_elements_and_large_masked_ones(name):
         return f(x), jax.grad(loss)(x), jax.jvp(f, (x,), (x,))[1], jax.hessian(loss)(x)
 
     agree(program)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_activations_at_their_edges():
+    x = np.array([-12, -9, -3, 0, 6, 6.5, -0.0, np.inf, -np.inf], "float32")
+
+    def program(j):
+        exact = lambda t: j.nn.gelu(t, approximate=False)
+        found = [j.vmap(j.value_and_grad(f))(x) for f in (j.nn.relu6, j.nn.hard_sigmoid, j.nn.hard_silu)]
+        return found, j.vmap(j.grad(j.grad(j.nn.soft_sign)))(x[:4]), exact(x), j.vmap(j.grad(exact))(x[:3])
+
+    agree(program, atol=1e-37)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_one_hot_of_lists_and_floats():
+    agree(lambda j: (j.nn.one_hot([0, 2], 3), j.nn.one_hot(j.numpy.array([1.0]), 2)))

@@ -19,6 +19,14 @@ from .contraction import dot_general
 from .operands import array_of
 
 
+def _no_derivative(name: str) -> ValueError:
+    return ValueError(
+        "JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support. See "
+        "https://docs.jax.dev/en/latest/_autosummary/jax.custom_jvp.html. The composite is "
+        f"{name}; jax.custom_vjp serves, too."
+    )
+
+
 class Composite(Primitive):
     """A call of a named graph. It has no derivative, as in JAX: the name says nothing about one."""
 
@@ -39,15 +47,10 @@ class Composite(Primitive):
         return results, [0] * len(results)
 
     def jvp(self, primals: Any, tangents: Any) -> list[Tensor | None]:
-        raise ValueError(
-            f"JVP rule for composite not implemented: {self.name} has no derivative. Use jax.custom_jvp to give it one."
-        )
+        raise _no_derivative(self.name)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        raise ValueError(
-            f"JVP rule for composite not implemented: {self.name} has no derivative. Use jax.custom_jvp or "
-            "jax.custom_vjp to give it one."
-        )
+        raise _no_derivative(self.name)
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
@@ -72,7 +75,8 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
         program = trace_program(fixed, arrays, lambda values: (spec.unflatten(values), {}), (), "composite")
         if program.closed.captures_tracers:
             raise errors.UnexpectedTracerError(
-                f"The composite {name!r} closes over a value that is being traced. Pass it as a positional argument."
+                f"Found a JAX Tracer as a constant in the decomposition for the composite op {name!r}. Pass it as a "
+                "positional argument."
             )
         call = Composite(program.closed.graph, name, version)
         results = call(*program.closed.closure(), *map(tensor_of, arrays))

@@ -212,6 +212,11 @@ def conv_general_dilated(
         raise NotImplementedError("conv_general_dilated does not take out_sharding; use lax.with_sharding_constraint.")
     (x, weak_x), (w, weak_w) = ops.operand("conv_general_dilated", lhs), ops.operand("conv_general_dilated", rhs)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    if x.dim() != w.dim():
+        raise ValueError(
+            "conv_general_dilated lhs and rhs must have the same number of dimensions, but got "
+            f"{tuple(x.shape)} and {tuple(w.shape)}."
+        )
     rank = x.dim() - 2
     x, w = x.permute(*numbers.lhs_spec), w.permute(*numbers.rhs_spec)
     strides = tuple(map(operator.index, window_strides))

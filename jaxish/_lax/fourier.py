@@ -47,9 +47,8 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     else:
         expected = lengths
     if tuple(t.shape[-len(lengths) :]) != expected:
-        raise ValueError(
-            f"{kind.name} input shape {tuple(t.shape)} minor dimensions must be equal to fft_lengths {lengths}"
-        )
+        which = "all except the last fft_length, got fft_lengths=" if kind is FftType.IRFFT else "fft_lengths "
+        raise ValueError(f"{kind.name} input shape {tuple(t.shape)} minor dimensions must be equal to {which}{lengths}")
     dims = tuple(range(-len(lengths), 0))
     if not math.prod(t.shape) or 0 in lengths:
         last = lengths[-1] // 2 + 1 if kind is FftType.RFFT else lengths[-1]

@@ -176,15 +176,19 @@ def _batch_dims_out(
 def _check_gather(t: Tensor, indices: Tensor, numbers: GatherDimensionNumbers, sizes: Sequence[int]) -> None:
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     rank = len(numbers.offset_dims) + indices.dim() - 1
-    _check_dims("gather", "offset_dims", numbers.offset_dims, rank)
+    _check_order("gather", "offset_dims", numbers.offset_dims)
+    for i, d in enumerate(numbers.offset_dims):
+        if not 0 <= d < rank:
+            raise TypeError(
+                f"Offset dimension {i} in gather op is out of bounds; got {d}, but should have been in [0, {rank})"
+            )
+    _check_map("Gather", "start_index_map", numbers.start_index_map, t, indices)
     _check_dims("gather", "collapsed_slice_dims", numbers.collapsed_slice_dims, t.dim())
-    _check_dims("gather", "operand_batching_dims", numbers.operand_batching_dims, t.dim())
-    _check_dims("gather", "start_index_map", numbers.start_index_map, t.dim(), ordered=False)
-    if len(numbers.start_index_map) != indices.shape[-1]:
-        raise TypeError(
-            f"Gather op has {len(numbers.start_index_map)} elements in start_index_map and the bound of dimension "
-            f"index_vector_dim={indices.dim() - 1} of indices is {indices.shape[-1]}. These two numbers must be equal."
-        )
+    _check_batching(
+        "gather", t, indices, numbers.operand_batching_dims,
+        ("start_indices_batching_dims", numbers.start_indices_batching_dims),
+        [("collapsed_slice_dims", numbers.collapsed_slice_dims), ("start_index_map", numbers.start_index_map)],
+    )  # fmt: skip
     if len(sizes) != t.dim():
         raise TypeError(
             f"Gather op must have one slice size for every input dimension; got: len(slice_sizes)={len(sizes)}, "
@@ -208,13 +212,72 @@ def _check_gather(t: Tensor, indices: Tensor, numbers: GatherDimensionNumbers, s
             )
 
 
-def _check_dims(name: str, what: str, dims: Sequence[int], rank: int, ordered: bool = True) -> None:
-    if any(not 0 <= d < rank for d in dims):
-        raise TypeError(f"Out of bounds {what} in {name} op: got {tuple(dims)}, expected dimensions in [0, {rank}).")
+def _check_order(name: str, what: str, dims: Sequence[int]) -> None:
+    if list(dims) != sorted(dims):
+        raise TypeError(f"{what} in {name} op must be sorted; got {tuple(dims)}")
+    _check_unique(name, what, dims)
+
+
+def _check_unique(name: str, what: str, dims: Sequence[int]) -> None:
     if len(set(dims)) != len(tuple(dims)):
         raise TypeError(f"{what} in {name} op must not repeat; got: {tuple(dims)}.")
-    if ordered and list(dims) != sorted(dims):
-        raise TypeError(f"{what} in {name} op must be sorted; got {tuple(dims)}")
+
+
+def _check_range(name: str, what: str, dims: Sequence[int], rank: int) -> None:
+    for d in dims:
+        if not 0 <= d < rank:
+            raise TypeError(f"Invalid {what} set in {name} op; valid range is [0, {rank}); got: {d}.")
+
+
+def _check_dims(name: str, what: str, dims: Sequence[int], rank: int) -> None:
+    _check_order(name, what, dims)
+    _check_range(name, what, dims, rank)
+
+
+def _check_map(title: str, what: str, dims: Sequence[int], t: Tensor, indices: Tensor) -> None:
+    """Check which dimensions of the operand the parts of an index are positions in."""
+    if len(dims) != indices.shape[-1]:
+        raise TypeError(
+            f"{title} op has {len(dims)} elements in {what} and the bound of dimension "
+            f"index_vector_dim={indices.dim() - 1} of indices is {indices.shape[-1]}. These two numbers must be equal."
+        )
+    for i, d in enumerate(dims):
+        if not 0 <= d < t.dim():
+            mapping = what if title == "Gather" else f"{what} mapping"
+            raise TypeError(f"Invalid {mapping}; domain is [0, {t.dim()}), got: {i}->{d}.")
+    _check_unique(title.lower(), what, dims)
+
+
+def _check_batching(
+    name: str, t: Tensor, indices: Tensor, operand_dims: Sequence[int], index_dims: tuple[str, Sequence[int]],
+    others: Sequence[tuple[str, Sequence[int]]],
+) -> None:  # fmt: skip
+    """Check the dimensions that are batched in the operand and in the indices, and are none of the `others`."""
+    title, (index_name, along) = name.capitalize(), index_dims
+    _check_dims(name, "operand_batching_dims", operand_dims, t.dim())
+    for what, dims in others:
+        if not set(dims).isdisjoint(operand_dims):
+            raise TypeError(
+                f"{what} and operand_batching_dims in {name} op must be disjoint; got: {tuple(dims)} and "
+                f"{tuple(operand_dims)}."
+            )
+    _check_unique(name, index_name, along)
+    _check_range(name, index_name, along, indices.dim())
+    if indices.dim() - 1 in along:
+        raise TypeError(
+            f"{title} op cannot have the index vector dimension as a batching dimension; got {tuple(along)}."
+        )
+    if len(operand_dims) != len(along):
+        raise TypeError(
+            f"{title} op requires equal numbers of operand_batching_dims and {index_name}, got {tuple(operand_dims)} and "
+            f"{tuple(along)}."
+        )
+    shapes = tuple(t.shape[d] for d in operand_dims), tuple(indices.shape[d] for d in along)
+    if shapes[0] != shapes[1]:
+        raise TypeError(
+            f"{title} op requires operand batching dimensions and indices batching dimensions to have the same shape, got "
+            f"{shapes[0]} and {shapes[1]}."
+        )
 
 
 def _scatter(
@@ -267,24 +330,23 @@ def _scatter_windows(
 
 
 def _check_scatter(t: Tensor, indices: Tensor, u: Tensor, numbers: ScatterDimensionNumbers, held: list[int]) -> None:
-    _check_dims("scatter", "update_window_dims", numbers.update_window_dims, u.dim())
-    _check_dims("scatter", "inserted_window_dims", numbers.inserted_window_dims, t.dim())
-    _check_dims("scatter", "operand_batching_dims", numbers.operand_batching_dims, t.dim())
-    _check_dims("scatter", "scatter_dims_to_operand_dims", numbers.scatter_dims_to_operand_dims, t.dim(), ordered=False)
-    if len(numbers.scatter_dims_to_operand_dims) != indices.shape[-1]:
-        raise TypeError(
-            f"Scatter op has {len(numbers.scatter_dims_to_operand_dims)} elements in scatter_dims_to_operand_dims and "
-            f"the bound of dimension index_vector_dim={indices.dim() - 1} of indices is {indices.shape[-1]}. These two "
-            "numbers must be equal"
-        )
-    if len(held) != len(numbers.update_window_dims):
-        raise TypeError(
-            f"Scatter op has window of size {len(held)}; doesn't match operand of rank {t.dim()} with update_window_dims "
-            f"{tuple(numbers.update_window_dims)}."
-        )
     expected = len(numbers.update_window_dims) + indices.dim() - 1
     if u.dim() != expected:
         raise TypeError(f"Updates tensor must be of rank {expected}; got {u.dim()}.")
+    _check_dims("scatter", "update_window_dims", numbers.update_window_dims, u.dim())
+    _check_dims("scatter", "inserted_window_dims", numbers.inserted_window_dims, t.dim())
+    _check_batching(
+        "scatter", t, indices, numbers.operand_batching_dims,
+        ("scatter_indices_batching_dims", numbers.scatter_indices_batching_dims),
+        [
+            ("inserted_window_dims", numbers.inserted_window_dims),
+            ("scatter_dims_to_operand_dims", numbers.scatter_dims_to_operand_dims),
+        ],
+    )  # fmt: skip
+    if len(held) != len(numbers.update_window_dims):
+        window = t.dim() - len(held) + len(numbers.update_window_dims)
+        raise TypeError(f"Scatter op has window of size {window}; doesn't match operand of rank {t.dim()}.")
+    _check_map("Scatter", "scatter_dims_to_operand_dims", numbers.scatter_dims_to_operand_dims, t, indices)
     for d, along in zip(held, numbers.update_window_dims, strict=True):
         if u.shape[along] > t.shape[d]:
             raise TypeError(

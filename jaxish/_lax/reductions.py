@@ -174,7 +174,9 @@ def reduce(
     tensors = [tensor_of(a) for a in arrays]
     firsts = [convert(tensor_of(s), t.dtype) for s, t in zip(starts, tensors, strict=True)]
     if any(f.dim() for f in firsts):
-        raise ValueError(f"reduce found non-scalar init_values: {[tuple(f.shape) for f in firsts]}")
+        raise ValueError(
+            f"reduce found non-scalar initial value: the init_values have shapes {[tuple(f.shape) for f in firsts]}."
+        )
     if len({t.shape for t in tensors}) > 1:
         raise IndexError(f"reduce operands must have equal shapes, got {[tuple(t.shape) for t in tensors]}")
     dims = _axes(arrays[0], dimensions)

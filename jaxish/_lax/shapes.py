@@ -113,17 +113,29 @@ def broadcasted(t: Tensor, sizes: tuple[int, ...], dims: tuple[int, ...]) -> Ten
             "broadcast_in_dim broadcast_dimensions must have length equal to operand ndim; got broadcast_dimensions "
             f"{dims} for operand ndim {t.dim()}."
         )
+    if len(sizes) < t.dim():
+        raise TypeError(
+            "broadcast_in_dim target broadcast shape must have equal or higher rank to the operand shape; got operand "
+            f"ndim {t.dim()} and target broadcast ndim {len(sizes)}."
+        )
     if any(d >= len(sizes) for d in dims):
         raise TypeError(
             "broadcast_in_dim broadcast_dimensions must be a subset of output dimensions, got "
             f"{dims} for operand ndim {t.dim()} and shape {sizes}."
         )
-    if list(dims) != sorted(set(dims)) or any(n not in (1, sizes[d]) for n, d in zip(t.shape, dims, strict=True)):
+    if any(n not in (1, sizes[d]) for n, d in zip(t.shape, dims, strict=True)):
         raise TypeError(
             "broadcast_in_dim operand dimension sizes must either be 1, or be equal to their corresponding dimensions "
-            f"in the target broadcast shape, and broadcast_dimensions must be strictly increasing; got operand of "
-            f"shape {tuple(t.shape)}, target broadcast shape {sizes}, broadcast_dimensions {dims}."
+            f"in the target broadcast shape; got operand of shape {tuple(t.shape)}, target broadcast shape {sizes}, "
+            f"broadcast_dimensions {dims}."
         )
+    if len(set(dims)) < len(dims):
+        raise TypeError(
+            f"broadcast_in_dim broadcast_dimensions must not contain duplicates, got broadcast_dimensions {dims}."
+        )
+    if list(dims) != sorted(dims):
+        t = t.permute(sorted(range(t.dim()), key=dims.__getitem__))
+        dims = tuple(sorted(dims))
     placed = [1] * len(sizes)
     for n, d in zip(t.shape, dims, strict=True):
         placed[d] = n

@@ -51,6 +51,11 @@ def reduce_window(
         convert(tensor_of(ops.array_of("reduce_window", s, 0, t.device)), t.dtype)
         for s, t in zip(starts, tensors, strict=True)
     ]
+    if any(first.dim() for first in firsts):
+        raise TypeError(
+            "reduce_window expected init_values to be scalars but init_values have shapes "
+            f"{[tuple(first.shape) for first in firsts]}."
+        )
     rank = tensors[0].dim()
     name = "reduce_window"
     if len({t.shape for t in tensors}) > 1:

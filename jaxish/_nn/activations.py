@@ -12,6 +12,7 @@ from .._core.array import Array
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._numpy.elementary import tanh as tanh
+from .._tensors import arithmetic
 
 
 def _floating(function: str, x: Any) -> tuple[Tensor, bool]:
@@ -41,7 +42,7 @@ def relu(x: ArrayLike) -> Array:
 def relu6(x: ArrayLike) -> Array:
     """Return min(max(x, 0), 6)."""
     found, weak = _floating("relu6", x)
-    return Array(_clip(found, 0.0, 6.0), weak)
+    return Array(F.relu6(found), weak)
 
 
 def sigmoid(x: ArrayLike) -> Array:
@@ -75,7 +76,7 @@ def sparse_sigmoid(x: ArrayLike) -> Array:
 def soft_sign(x: ArrayLike) -> Array:
     """Return x / (1 + |x|)."""
     found, weak = _floating("soft_sign", x)
-    return Array(found / (found.abs() + 1), weak)
+    return Array(found / (arithmetic.absolute(found) + 1), weak)
 
 
 def silu(x: ArrayLike) -> Array:
@@ -132,7 +133,10 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     found, weak = _floating("gelu", x)
     if found.is_complex():
         raise TypeError("gelu takes real inputs, got a complex array.")
-    return Array(F.gelu(found, approximate="tanh" if approximate else "none"), weak)
+    if approximate:
+        return Array(F.gelu(found, approximate="tanh"), weak)
+    # torch's is x (1 + erf), which has no digits for large negative x, and NaN at infinity.
+    return Array(0.5 * found * torch.erfc(found * -math.sqrt(0.5)), weak)
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:
@@ -159,13 +163,13 @@ def hard_tanh(x: ArrayLike) -> Array:
 def hard_sigmoid(x: ArrayLike) -> Array:
     """Return relu6(x + 3) / 6."""
     found, weak = _floating("hard_sigmoid", x)
-    return Array(_clip(found + 3.0, 0.0, 6.0) / 6.0, weak)
+    return Array(F.relu6(found + 3.0) / 6.0, weak)
 
 
 def hard_silu(x: ArrayLike) -> Array:
     """Return x hard_sigmoid(x)."""
     found, weak = _floating("hard_silu", x)
-    return Array(found * (_clip(found + 3.0, 0.0, 6.0) / 6.0), weak)
+    return Array(found * (F.relu6(found + 3.0) / 6.0), weak)
 
 
 hard_swish = hard_silu

@@ -1,5 +1,6 @@
 """Functions of whole axes: softmax and its relatives, normalisation, one-hot vectors."""
 
+import warnings
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
+from .._numpy.creation import asarray
 from .._numpy.softmax import Axis, dims_of, logsumexp, mask_of, sum_over
 
 
@@ -61,7 +63,11 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
     Indices out of range give zeros. Raises `TypeError` for a number of classes that is not concrete.
     """
-    indices = as_array(x)
+    indices = asarray(x)
+    if indices.dtype.kind not in "iub":
+        warnings.warn(
+            f"jax.nn.one_hot input should be integer-typed; got dtype={indices.dtype}", DeprecationWarning, stacklevel=2
+        )
     wanted = dtypes.requested_dtype(float if dtype is None else dtype, "one_hot")
     if not isinstance(axis, int):
         raise NotImplementedError("one_hot with a named axis is not supported; give an integer axis.")
