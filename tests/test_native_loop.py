@@ -182,3 +182,69 @@ def test_one_body_serves_loops_with_different_predicates():
 
     # Fresh predicates come and go: one must not be taken for another that lived at its address.
     agree(lambda j: [j.lax.while_loop(lambda c, n=n: c < n, body, 1) for n in (10, 100, 1000, 10_000, 30, 5)])
+
+
+def _logistic(j, c, x):
+    """A number of steps that depends on the value."""
+    return j.lax.while_loop(
+        lambda s: (s[0] < 1) & (s[1] < 20), lambda s: (s[0] * 1.3 + 0.01, s[1] + 1), (abs(c) + x, 0)
+    )
+
+
+NESTED = {
+    "while in scan": lambda j, c, x: (_logistic(j, c[0], x)[0] * c * 0.5, _logistic(j, c[1], x)),
+    "scan in scan": lambda j, c, x: j.lax.scan(lambda a, b: (a * b + x, (a[0], b)), c * 0.1, j.numpy.linspace(0.1, 1, 5)),
+    "reversed scan of rows": lambda j, c, x: j.lax.scan(lambda a, r: (a @ M * 0.5 + r, a), c, x * M, reverse=True),
+    "empty scan": lambda j, c, x: j.lax.scan(lambda a, _: (a * 2, a), c, None, length=0),
+    "cond": lambda j, c, x: (j.lax.cond(c[0] > x, lambda c: c * 0.5, lambda c: c + 0.2, c), c.sum()),
+    "switch": lambda j, c, x: (
+        j.lax.switch(
+            j.numpy.int32(c[0] * 4), [lambda c: c + 1, lambda c: j.numpy.sin(c), lambda c: c[::-1] * 0.3], c
+        ),
+        x,
+    ),
+    "cond in while in scan": lambda j, c, x: (
+        j.lax.while_loop(
+            lambda s: s[1] < 7,
+            lambda s: (j.lax.cond(s[0].sum() > 1, lambda a: a * 0.5, lambda a: a + x, s[0]), s[1] + 1), (c, 0),
+        )[0],
+        x,
+    ),
+    "scan in cond": lambda j, c, x: (
+        j.lax.cond(c[1] > 0, lambda c: j.lax.fori_loop(0, 3, lambda i, a: a * 0.5 + i, c), lambda c: -c, c), c[::-1],
+    ),
+    "exchanged": lambda j, c, x: (
+        j.numpy.stack(j.lax.fori_loop(0, 3, lambda i, s: (s[1], s[2], s[0] + x), (c[0], c[1], c[2]))), x,
+    ),
+    "carried flag": lambda j, c, x: (
+        j.lax.while_loop(lambda s: ~s[1], lambda s: (s[0] * 0.5, s[0].max() < 0.1), (abs(c), False))[0], x,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_loops_and_branches_within_a_loop(name, monkeypatch):
+    refused = []
+    monkeypatch.setattr(loop_emitter.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
+
+    def program(j):
+        step = lambda c, x: NESTED[name](j, c, x)
+        xs = np.linspace(0.1, 0.7, 4).astype("float32")
+        run = j.jit(lambda c: j.lax.scan(step, c, xs))
+        return run(V), j.vmap(run)(np.stack([V, 0.5 * V, -V]))
+
+    agree(program)
+    assert not refused
+
+
+@pytest.mark.parametrize(
+    "name", ["scan in scan", "reversed scan of rows", "cond", "switch", "scan in cond", "exchanged"]
+)
+def test_derivatives_of_loops_within_a_loop(name):
+    def program(j):
+        xs = np.linspace(0.1, 0.7, 4).astype("float32")
+        run = lambda c: j.lax.scan(lambda c, x: NESTED[name](j, c, x), c, xs)
+        loss = lambda c: (run(c)[0] ** 2).sum()
+        return j.jit(j.grad(loss))(V), j.jit(j.jvp, static_argnums=0)(loss, (V,), (V,))
+
+    agree(program)

@@ -33,11 +33,15 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor in C++: shape, dtype, and the expression of one element at given index expressions."""
+    """A tensor in C++: shape, dtype, and the expression of one element at given index expressions.
+
+    What `is_held` is in memory: its elements are read, not computed.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     load: Callable[[Sequence[str]], str]
+    is_held: bool = False
 
 
 def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:
@@ -48,6 +52,10 @@ def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:
             terms.append(i if stride == 1 else f"({i})*{stride}")
         stride *= n
     return "+".join(reversed(terms)) or "0"
+
+
+def _in_buffer(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
+    return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]", is_held=True)
 
 
 def _unflat(flat: str, shape: Sequence[int]) -> list[str]:
@@ -94,15 +102,27 @@ def _spelled_out(body: Graph) -> Graph:
     return body
 
 
-class Emitter:
-    """The C++ statements of one step of a loop."""
+def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
+    """Return statements that store results, all of which were computed from the targets' old values."""
+    lines = []
+    for target, value in zip(targets, results, strict=True):
+        index = [f"i{d}" for d in range(len(value.shape))]
+        lines.append(
+            f"{loops_over(index, value.shape)}{target}[{flat_index(index, value.shape)}] = {value.load(index)};"
+        )
+    return lines
 
-    def __init__(self, body: Graph) -> None:
+
+class Emitter:
+    """The C++ statements of one step of a loop; `outer` is the step that a loop or branch within it belongs to."""
+
+    def __init__(self, body: Graph, outer: "Emitter | None" = None) -> None:
         self.body = _spelled_out(body)
         self.lines: list[str] = []
         self.values: dict[fx.Node, Value] = {}
-        self.elements = 0
-        self._names = itertools.count()
+        self.several: dict[fx.Node, Sequence[Value]] = {}  # the results of loops and branches
+        self.elements = 0 if outer is None else outer.elements
+        self._names = itertools.count() if outer is None else outer._names
 
     def emit(self, inputs: Sequence[Value]) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results."""
@@ -128,6 +148,9 @@ class Emitter:
         if node.target is operator.getitem:
             value = self._part(*node.args)
             assert isinstance(meta, Tensor)
+        elif isinstance(node.target, Primitive) and (nested := getattr(self, f"_nested_{name}", None)) is not None:
+            self.several[node] = nested(node.target, [self._held(v) for v in self._arguments(node)])
+            return Value((), torch.bool, _no_element)
         elif name in _SEVERAL_RESULTS or (isinstance(node.target, Primitive) and name in INSTRUCTIONS):
             return Value((), torch.bool, _no_element)  # nothing reads it but getitem, which looks at the node
         elif not isinstance(meta, Tensor) or meta.dtype not in C_TYPES or _namespace(node) != "aten":
@@ -155,6 +178,8 @@ class Emitter:
 
     def _part(self, source: Any, index: Any) -> Value:
         """Return one result of an operator that has several."""
+        if source in self.several:
+            return self.several[source][index]
         name, given = source.target.__name__.split(".")[0], self._arguments(source)
         shape, operand = tuple(source.meta["val"][index].shape), given[0]
         if name == "_linalg_solve_ex" and index == 0 and len(operand.shape) == 2:
@@ -277,13 +302,68 @@ class Emitter:
         if math.prod(value.shape) == 1:
             number = f"v{next(self._names)}"
             self.lines.append(f"const {C_TYPES[value.dtype]} {number} = {value.load(['0'] * len(value.shape))};")
-            return Value(value.shape, value.dtype, lambda index: number)
+            return Value(value.shape, value.dtype, lambda index: number, is_held=True)
         name = self._declared(value.shape, value.dtype)
         index = [f"i{d}" for d in range(len(value.shape))]
         self.lines.append(
             f"{loops_over(index, value.shape)}{name}[{flat_index(index, value.shape)}] = {value.load(index)};"
         )
-        return Value(value.shape, value.dtype, lambda i: f"{name}[{flat_index(i, value.shape)}]")
+        return _in_buffer(name, value.shape, value.dtype)
+
+    def _held(self, value: Value) -> Value:
+        return value if value.is_held else self.stored(value)
+
+    # -- loops and branches within a step -----------------------------------------------------------------------
+
+    def _inner(self, body: Graph, inputs: Sequence[Value]) -> tuple[list[str], list[Value]]:
+        inner = Emitter(body, self)
+        results = inner.emit(inputs)
+        self.elements = inner.elements
+        return inner.lines, results
+
+    def _variables(self, values: Sequence[Value]) -> tuple[list[str], list[Value]]:
+        """Emit buffers that start as these values; return their names, and what is in them."""
+        names = [self._declared(v.shape, v.dtype) for v in values]
+        self.lines += carry_over(names, values)
+        return names, [_in_buffer(n, v.shape, v.dtype) for n, v in zip(names, values, strict=True)]
+
+    def _nested_while(self, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+        consts = loop.cond_consts + loop.body_consts
+        names, state = self._variables(inputs[consts:])
+        test, (going,) = self._inner(loop.cond, [*inputs[: loop.cond_consts], *state])
+        step, results = self._inner(loop.body, [*inputs[loop.cond_consts : consts], *state])
+        tested = ["{", *test, f"if (!({going.load([])})) break;", "}"]
+        self.lines += ["for (;;) {", *tested, *step, *carry_over(names, results), "}"]
+        return state
+
+    def _nested_scan(self, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+        head, length = loop.consts + loop.carries, loop.length
+        names, state = self._variables(inputs[loop.consts : head])
+        step, place = (f"n{next(self._names)}" for _ in range(2))
+        slices = [Value(x.shape[1:], x.dtype, lambda i, x=x: x.load([place, *i]), is_held=True) for x in inputs[head:]]
+        body, results = self._inner(loop.body, [*inputs[: loop.consts], *state, *slices])
+        y_types = loop.body.out_types[loop.carries :]
+        ys = [self._declared((length, *t.shape), t.dtype) for t in y_types]
+        rows = [f"({y}+{place}*{math.prod(t.shape)})" for y, t in zip(ys, y_types, strict=True)]
+        self.lines += [
+            f"for (int {step} = 0; {step} < {length}; ++{step}) {{",
+            f"const int {place} = {f'{length - 1} - {step}' if loop.reverse else step};",
+            *body,
+            *carry_over([*rows, *names], [*results[loop.carries :], *results[: loop.carries]]),
+            "}",
+        ]
+        stacked = [_in_buffer(y, (length, *t.shape), t.dtype) for y, t in zip(ys, y_types, strict=True)]
+        return [*state, *stacked]
+
+    def _nested_cond(self, branch: Any, inputs: Sequence[Value]) -> list[Value]:
+        index, *operands = inputs
+        types = branch.branches[0].out_types
+        names = [self._declared(t.shape, t.dtype) for t in types]
+        for number, graph_of_one in enumerate(branch.branches):
+            lines, results = self._inner(graph_of_one, operands)
+            test = f"if ({index.load([])} == {number}) " if number + 1 < len(branch.branches) else ""
+            self.lines += [f"{'else ' if number else ''}{test}{{", *lines, *carry_over(names, results), "}"]
+        return [_in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
 
     def _accumulated(
         self, shape: tuple[int, ...], dtype: torch.dtype, start: str, body: Callable[[Sequence[str], str], str]
@@ -406,6 +486,12 @@ class Emitter:
         order = list(range(len(shape)))
         order[first], order[second] = order[second], order[first]
         return self._view_permute(shape, x, order)
+
+    def _view_flip(self, shape: tuple[int, ...], x: Value, dims: Sequence[int]) -> Value:
+        turned = {d % len(shape) for d in dims}
+        return Value(
+            shape, x.dtype, lambda i: x.load([f"{shape[d] - 1}-({v})" if d in turned else v for d, v in enumerate(i)])
+        )
 
     def _view_expand(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
         return Value(shape, x.dtype, lambda i: x.load(_broadcast(i, x.shape)))

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
-from .loop_emitter import Emitter, Unsupported, Value, flat_index, loops_over
+from .loop_emitter import Emitter, Unsupported, Value, carry_over, flat_index
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
 
@@ -56,7 +56,7 @@ def _buffer(name: str, type: TensorType, offset: str = "") -> Value:
     def load(index: Sequence[str]) -> str:
         return f"{name}[{offset}{flat_index(index, type.shape)}]"
 
-    return Value(type.shape, type.dtype, load)
+    return Value(type.shape, type.dtype, load, is_held=True)
 
 
 def _size(type: TensorType) -> int:
@@ -73,17 +73,6 @@ def _sizes(types: Sequence[TensorType]) -> list[int]:
         if sizes[-1] >= _MOST_BYTES:
             raise Unsupported("an input is large")
     return sizes
-
-
-def _carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
-    """Return statements that store results, all of which were computed from the targets' old values."""
-    lines = []
-    for target, value in zip(targets, results, strict=True):
-        index = [f"i{d}" for d in range(len(value.shape))]
-        lines.append(
-            f"{loops_over(index, value.shape)}{target}[{flat_index(index, value.shape)}] = {value.load(index)};"
-        )
-    return lines
 
 
 def scan_source(body: Graph, consts: int, carries: int) -> Source:
@@ -111,8 +100,8 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         )
     y_types = body.out_types[carries:]
     declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
-    stores = _carry_over([f"(y{i}+step*{_size(t)})" for i, t in enumerate(y_types)], results[carries:])
-    stores += _carry_over([f"s{i}" for i in range(carries)], results[:carries])
+    stores = carry_over([f"(y{i}+step*{_size(t)})" for i, t in enumerate(y_types)], results[carries:])
+    stores += carry_over([f"s{i}" for i in range(carries)], results[:carries])
     text = _function(
         declared,
         "for (int64_t n = 0; n < length; ++n)",
@@ -137,7 +126,7 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     (going,) = test.emit([*constants[:cond_consts], *state])
     results = step.emit([*constants[cond_consts:], *state])
     tested = [*test.lines, f"if (!({going.load([])})) break;"]
-    inner = [*step.lines, *_carry_over([f"s{i}" for i in range(len(state))], results)]
+    inner = [*step.lines, *carry_over([f"s{i}" for i in range(len(state))], results)]
     return Source(_function(declared, "for (;;)", ["{", *tested, "}", *inner]), sizes, len(sizes))
 
 

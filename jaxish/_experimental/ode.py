@@ -8,7 +8,7 @@ Mathematics of Computation 46, 1986). Gradients: R. Chen et al., "Neural ordinar
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,29 +34,26 @@ from .._transforms.jit import jit
 from .._transforms.vmap import vmap
 
 # Dormand and Prince's coefficients: the times of the stages, what each takes of the slopes before it, and the error's.
-_TIMES = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
-_STAGES = (
-    (1 / 5,),
-    (3 / 40, 9 / 40),
-    (44 / 45, -56 / 15, 32 / 9),
-    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
-    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
-    (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
-)
-_ERROR = (
-    35 / 384 - 1951 / 21600, 0.0, 500 / 1113 - 22642 / 50085, 125 / 192 - 451 / 720, -2187 / 6784 + 12231 / 42400,
-    11 / 84 - 649 / 6300, -1 / 60,
-)  # fmt: skip
+_TIMES = np.array([1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1])
+_STAGES = np.array([
+    [1 / 5, 0, 0, 0, 0, 0, 0],
+    [3 / 40, 9 / 40, 0, 0, 0, 0, 0],
+    [44 / 45, -56 / 15, 32 / 9, 0, 0, 0, 0],
+    [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0, 0],
+    [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0, 0],
+    [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0],
+])  # fmt: skip
+_ERROR = _STAGES[-1] - [1951 / 21600, 0, 22642 / 50085, 451 / 720, -12231 / 42400, 649 / 6300, 1 / 60]
 # The solution in the middle of a step, by its slopes.
-_MIDDLE = (
-    6025192743 / 30085553152 / 2, 0.0, 51252292925 / 65400821598 / 2, -2691868925 / 45128329728 / 2,
-    187940372067 / 1594534317056 / 2, -1776094331 / 19743644256 / 2, 11237099 / 235043384 / 2,
-)  # fmt: skip
+_MIDDLE = np.array([
+    6025192743 / 30085553152, 0, 51252292925 / 65400821598, -2691868925 / 45128329728, 187940372067 / 1594534317056,
+    -1776094331 / 19743644256, 11237099 / 235043384,
+]) / 2  # fmt: skip
 
 
-def _combined(coefficients: Sequence[float], slopes: Any) -> Any:
-    """Return the sum of slopes times coefficients, of those that are not zero."""
-    return functools.reduce(lambda a, b: a + b, (c * slopes[i] for i, c in enumerate(coefficients) if c))
+def _combined(coefficients: np.ndarray, slopes: Array) -> Array:
+    """Return the sum of slopes times coefficients."""
+    return asarray(coefficients, slopes.dtype) @ slopes
 
 
 def ravel_first_arg(f: Callable[..., Any], unravel: Callable[[Array], Any], debug_info: Any) -> Any:
@@ -73,12 +70,18 @@ def ravel_first_arg(f: Callable[..., Any], unravel: Callable[[Array], Any], debu
 def runge_kutta_step(func: Callable[..., Any], y0: Array, f0: Array, t0: Array, dt: Array) -> Any:
     """Return the solution after a step of `dt`, its slope there, an estimate of the error, and the seven slopes."""
     step = dt.astype(f0.dtype)
-    slopes = [f0]
-    y1 = y0
-    for time, coefficients in zip(_TIMES, _STAGES, strict=True):
-        y1 = y0 + step * _combined(coefficients, slopes)
-        slopes.append(func(y1, t0 + dt * time))
-    return y1, slopes[-1], step * _combined(_ERROR, slopes), stack(slopes)
+    places = arange(len(_ERROR))[:, None]
+
+    def stage(slopes: Array, row: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        number, time, coefficients = row
+        found = func(y0 + step * (coefficients @ slopes), t0 + dt * time)
+        return where(places == number, found, slopes), None
+
+    # A loop, for it may stand within loops: the equation is in it once.
+    rows = (arange(1, len(_ERROR)), asarray(_TIMES, dt.dtype), asarray(_STAGES, f0.dtype))
+    slopes, _ = scan(stage, where(places == 0, f0, zeros_like(f0)), rows)
+    y1 = y0 + step * _combined(_STAGES[-1], slopes)
+    return y1, slopes[-1], step * _combined(_ERROR, slopes), slopes
 
 
 def fit_4th_order_polynomial(
@@ -217,19 +220,21 @@ def _backward(
         dy, pull = vjp(func, y, -t, *args)
         return (-dy, *pull(y_bar))
 
-    def to_previous(carry: Any, i: Array) -> Any:
+    def to_previous(carry: Any, row: Any) -> Any:
         y_bar, t0_bar, args_bar = carry
-        t_bar = (func(ys[i], ts[i], *args) * g[i]).sum().real
-        state = (ys[i], y_bar, t0_bar - t_bar, args_bar)
-        times = stack([-ts[i], -ts[i - 1]])
+        y, t, t_before, g, g_before = row
+        t_bar = (func(y, t, *args) * g).sum().real
+        state = (y, y_bar, t0_bar - t_bar, args_bar)
+        times = stack([-t, -t_before])
         found = odeint(backwards, state, times, *args, rtol=rtol, atol=atol, mxstep=mxstep, hmax=hmax)
         _, y_bar, t0_bar, args_bar = tree_util.tree_map(lambda x: x[1], found)
-        return (y_bar + g[i - 1], t0_bar, args_bar), t_bar
+        return (y_bar + g_before, t0_bar, args_bar), t_bar
 
     with config.default_matmul_precision("highest"):
         start = (g[-1], array(0.0, dtype=ts.dtype), tree_util.tree_map(zeros_like, args))
-        (y_bar, t0_bar, args_bar), ts_bar = scan(to_previous, start, arange(len(ts) - 1, 0, -1))
-        return y_bar, concatenate([t0_bar[None], ts_bar[::-1]]), *args_bar
+        rows = (ys[1:], ts[1:], ts[:-1], g[1:], g[:-1])
+        (y_bar, t0_bar, args_bar), ts_bar = scan(to_previous, start, rows, reverse=True)
+        return y_bar, concatenate([t0_bar[None], ts_bar]), *args_bar
 
 
 _odeint.defvjp(_forward, _backward)

@@ -83,7 +83,10 @@ CASES = [
         "f", "t", ["lax.erf({0})", "lax.erfc({0})", "lax.rsqrt({0})", "nn.sigmoid({0})", "lax.cbrt({0})"], exact=False
     ),
     *_cases(
-        "f", "t", ["nn.softplus({0})", "nn.silu({0})", "nn.gelu({0})", "nn.elu({0})", "nn.relu6({0})"], exact=False
+        "f",
+        "t",
+        ["nn.softplus({0})", "nn.silu({0})", "nn.gelu({0})", "nn.elu({0})", "nn.relu6({0})", "nn.sparse_sigmoid({0})"],
+        exact=False,
     ),
     *_cases("f", "t", ["{0} ** 0.5", "{0} ** -1", "{0} ** -2", "{0} ** 1.5", "2.0 ** {0}"], exact=False),
     *_cases("f", "t", ["j.grad(nn.sigmoid)({0})", "j.grad(jnp.abs)({0})"], exact=False),

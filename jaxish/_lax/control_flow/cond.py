@@ -31,6 +31,7 @@ class Cond(Opaque):
     """One of several graphs of equal types, chosen by the first input, an integer in range."""
 
     __name__ = "cond"
+    is_instruction = True
 
     def __init__(self, branches: Sequence[Graph]) -> None:
         self.branches = tuple(branches)

@@ -28,6 +28,7 @@ class Scan(Opaque):
     """A scan of `body(consts, carry, x) -> (carry, y)`, inputs (consts, init, xs), results (carry, ys)."""
 
     __name__ = "scan"
+    is_instruction = True
 
     def __init__(self, body: Graph, consts: int, carries: int, length: int, reverse: bool, unroll: int = 1) -> None:
         self.body, self.consts, self.carries, self.length, self.reverse = body, consts, carries, length, reverse

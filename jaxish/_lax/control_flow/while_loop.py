@@ -31,6 +31,7 @@ class While(Opaque):
     """A loop of `body(body consts, carry) -> carry` while `cond(cond consts, carry)`; inputs (both consts, init)."""
 
     __name__ = "while"
+    is_instruction = True
 
     def __init__(self, cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> None:
         self.cond, self.body, self.cond_consts, self.body_consts = cond, body, cond_consts, body_consts
