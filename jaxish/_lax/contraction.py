@@ -82,7 +82,7 @@ def dot_general(
         raise NotImplementedError("dot_general does not take out_sharding; use lax.with_sharding_constraint.")
     (a, weak_a), (b, weak_b) = ops.operand("dot_general", lhs), ops.operand("dot_general", rhs)
     numbers = canonical_numbers(dimension_numbers)
-    _check(a.shape, b.shape, *numbers)
+    check_numbers(a.shape, b.shape, *numbers)
     dtype = result_dtype(a.dtype, b.dtype)
     types = compute_types(precision)
     if preferred_element_type is not None:
@@ -108,7 +108,7 @@ def canonical_numbers(dimension_numbers: DotDimensionNumbers) -> Numbers:
 
 
 @functools.lru_cache(4096)
-def _check(
+def check_numbers(
     a: Sequence[int],
     b: Sequence[int],
     lc: tuple[int, ...],
@@ -116,6 +116,7 @@ def _check(
     lb: tuple[int, ...],
     rb: tuple[int, ...],
 ) -> None:
+    """Raise `TypeError` where shapes and dimension numbers do not fit."""
     for side, shape, contracted, batch in (("lhs", a, lc, lb), ("rhs", b, rc, rb)):
         if not all(0 <= d < len(shape) for d in (*contracted, *batch)):
             raise TypeError(
