@@ -160,6 +160,10 @@ def test_exponentials() -> None:
         "jax.grad(lambda a: abs(s.expm(a)).sum())(C[0])",
         "jax.hessian(lambda a: s.expm(a).sum())(A[0, :2, :2])",
         "jax.jacfwd(jax.jacfwd(s.expm))(A[0, :2, :2])",
+        "jax.jacrev(jax.jacrev(lambda a: (s.expm(a) * A[1, :3, :3]).sum()))(A[0, :3, :3])",
+        "jax.jacrev(jax.jacfwd(lambda a: (s.expm(a) * A[1, :3, :3]).sum()))(A[0, :3, :3])",
+        "jax.grad(lambda a: abs(jax.grad(lambda b: abs(s.expm(b)).sum())(a)).sum())(C[0, :2, :2])",
+        "jax.grad(lambda a, e: (s.expm_frechet(a, e)[1] * A[1]).sum(), (0, 1))(A[0], P[0])",
         "jax.vmap(jax.grad(lambda a: s.expm(a).sum()))(A)",
         "jax.jit(s.expm)(A)",
     )

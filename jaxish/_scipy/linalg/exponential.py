@@ -1,4 +1,4 @@
-"""The exponential of matrices, as a structured primitive."""
+"""The exponential of matrices and its derivative, as structured primitives."""
 
 import functools
 import math
@@ -45,68 +45,126 @@ class _Exponential(Factorization):
 
     @in_own_dtypes
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        (a,) = inputs
-        if not a.numel():
-            return [a.clone()]
-        degree, bound = _APPROXIMANTS[a.dtype]
-        halvings = torch.log2(torch.linalg.matrix_norm(a, 1) / bound)[..., None, None]
-        count = halvings.ceil().clamp(min=0)
-        scale = torch.exp2(-count.clamp(max=_MOST))
-        odd, even = _pade(a * scale, degree)
-        start = torch.linalg.solve_ex(even - odd, even + odd).result
-        result = _squared(start, count.clamp(max=self.limit + 1))
-        return [torch.where(halvings.floor() <= self.limit, result, torch.nan)]
+        return _computed(list(inputs), self.limit)
 
     def slope(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        # The exponential of [[a, da], [0, a]] has the derivative in its corner.
-        (a,), (da,) = primals, tangents
-        n = a.shape[-1]
-        upper, lower = torch.cat([a, da], -1), torch.cat([torch.zeros_like(a), a], -1)
-        return [self(torch.cat([upper, lower], -2))[0][..., :n, n:]]
+        return [_derivative(self.limit)(*primals, *tangents)[0]]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
-        # The adjoint of the derivative at a is the derivative at aᴴ; the transpose of `slope` would call this rule again.
-        return self.slope([adjoint(primals[0])], [], [instantiate(cotangents[0], results[0])])
+        # The adjoint of the derivative at a is the derivative at aᴴ.
+        return _derivative(self.limit)(adjoint(primals[0]), instantiate(cotangents[0], results[0]))
+
+
+class _Derivative(Factorization):
+    """The derivative of the exponential at a along e, by differentiating how it is computed.
+
+    Source: Al-Mohy and Higham, Computing the Fréchet derivative of the matrix exponential, 2009.
+    """
+
+    __name__ = "expm_frechet"
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    @in_own_dtypes
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return [_computed(list(inputs), self.limit)[1]]
+
+    def slope(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        return [self._second(*primals, *tangents)]
+
+    def _second(self, a: Tensor, e: Tensor, da: Tensor, de: Tensor) -> Tensor:
+        # The derivative at [[a, da], [0, a]] along [[e, de], [0, e]] has the derivative of this one in its corner.
+        n, zero = a.shape[-1], torch.zeros_like(a)
+        big = [torch.cat([torch.cat([x, dx], -1), torch.cat([zero, x], -1)], -2) for x, dx in ((a, da), (e, de))]
+        return self(*big)[0][..., :n, n:]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        # The second derivative is symmetric in its directions, and its adjoint in one of them that at aᴴ.
+        a, e = map(adjoint, primals)
+        back = instantiate(cotangents[0], results[0])
+        return [self._second(a, back, e, torch.zeros_like(back)), self(a, back)[0]]
 
 
 _MOST = 120  # what a power of two can scale by in float32
 
 
-def _pade(a: Tensor, degree: int) -> tuple[Tensor, Tensor]:
+def _computed(given: list[Tensor], limit: int) -> list[Tensor]:
+    """Return the exponentials of matrices, for [a, e] also their derivatives along e; see `_Exponential`."""
+    a = given[0]
+    if not a.numel():
+        return [t.clone() for t in given]
+    degree, bound = _APPROXIMANTS[a.dtype]
+    halvings = torch.log2(torch.linalg.matrix_norm(a, 1) / bound)[..., None, None]
+    count = halvings.ceil().clamp(min=0)
+    scale = torch.exp2(-count.clamp(max=_MOST))
+    odd, even = _pade([t * scale for t in given], degree)
+    factors, pivots, _ = torch.linalg.lu_factor_ex(even[0] - odd[0])
+    found = [torch.linalg.lu_solve(factors, pivots, even[0] + odd[0])]
+    if len(given) > 1:
+        right = even[1] + odd[1] - (even[1] - odd[1]) @ found[0]
+        found.append(torch.linalg.lu_solve(factors, pivots, right))
+    found = _squared(found, count.clamp(max=limit + 1))
+    return [torch.where(halvings.floor() <= limit, t, torch.nan) for t in found]
+
+
+def _times(x: Sequence[Tensor], y: Sequence[Tensor]) -> list[Tensor]:
+    """Return the product of matrices, and its derivative where they have theirs beside them."""
+    return [x[0] @ y[0], *(x[0] @ dy + dx @ y[0] for dx, dy in zip(x[1:], y[1:], strict=True))]
+
+
+def _pade(a: list[Tensor], degree: int) -> tuple[list[Tensor], list[Tensor]]:
     """Return the odd and even terms of the numerator of the diagonal Padé approximant of the exponential."""
     terms = [
         math.factorial(2 * degree - j) // (math.factorial(j) * math.factorial(degree - j)) for j in range(degree + 1)
     ]
-    unit = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    square = a @ a
-    powers = [unit, square, square @ square]
-    powers.append(powers[2] @ square)
+    unit = torch.eye(a[0].shape[-1], dtype=a[0].dtype, device=a[0].device)
+    square = _times(a, a)
+    powers = [[unit, torch.zeros_like(unit)][: len(a)], square, _times(square, square)]
+    powers.append(_times(powers[2], square))
 
-    def polynomial(first: int) -> Tensor:
-        given = [float(t) / float(terms[-1]) for t in terms[first::2]]
-        low = sum((c * p for c, p in zip(given, powers, strict=False)), torch.zeros_like(a))
-        high = given[len(powers) :]
-        return low if not high else low + powers[3] @ sum(c * p for c, p in zip(high, powers[1:], strict=True))
+    def weighted(weights: Sequence[float], powers: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+        parts = zip(*powers[: len(weights)], strict=True)
+        return [sum((w * p for w, p in zip(weights, part, strict=True)), torch.zeros_like(a[0])) for part in parts]
 
-    return a @ polynomial(1), polynomial(0)
+    def polynomial(first: int) -> list[Tensor]:
+        weights = [float(t) / float(terms[-1]) for t in terms[first::2]]
+        low, high = weighted(weights[: len(powers)], powers), weights[len(powers) :]
+        if not high:
+            return low
+        return [x + y for x, y in zip(low, _times(powers[3], weighted(high, powers[1:])), strict=True)]
+
+    return _times(a, polynomial(1)), polynomial(0)
 
 
-def _squared(t: Tensor, counts: Tensor) -> Tensor:
+def _squared(given: list[Tensor], counts: Tensor) -> list[Tensor]:
     """Return matrices squared as often as `counts` says for each."""
 
-    def going(i: Tensor, t: Tensor, counts: Tensor) -> Tensor:
-        return (i < counts).any()
+    def going(i: Tensor, *state: Tensor) -> Tensor:
+        return (i < state[-1]).any()
 
-    def step(i: Tensor, t: Tensor, counts: Tensor) -> list[Tensor]:
-        return [i + 1, torch.where(i < counts, t @ t, t)]
+    def step(i: Tensor, *state: Tensor) -> list[Tensor]:
+        *found, counts = state
+        return [
+            i + 1,
+            *(torch.where(i < counts, new, old) for new, old in zip(_times(found, found), found, strict=True)),
+        ]
 
-    return lowering.while_loop(going, step, [torch.zeros_like(counts[..., :1, :1]).amax(), t], [counts])[1]
+    return lowering.while_loop(going, step, [torch.zeros_like(counts[..., :1, :1]).amax(), *given], [counts])[1:]
 
 
+_derivative = functools.cache(_Derivative)
 _exponential = functools.cache(_Exponential)
 
 
