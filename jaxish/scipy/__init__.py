@@ -16,5 +16,6 @@ __getattr__, __dir__ = _attach(
         "sparse",
         "spatial",
         "special",
+        "stats",
     ],
 )

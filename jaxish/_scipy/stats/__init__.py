@@ -1,0 +1,1 @@
+"""jax.scipy.stats: probability distributions, a module for each, and statistics of samples."""
