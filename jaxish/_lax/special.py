@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .._core.array import Array
 from .._core.typing import ArrayLike
-from .._tensors import incomplete
+from .._tensors import chebyshev, incomplete
 from .._tensors.elementwise import Elementwise, NoSlope, widened
 from .._tensors.inverse_error_function import erf_inv_tensor
 from . import operands as ops
@@ -189,5 +189,7 @@ def _i1e_slope(x: Tensor) -> Tensor:
     return torch.where(tiny, 0.5, _I0E(safe) - _I1E(safe) * (torch.sign(safe) + 1 / safe))
 
 
-_I0E = Elementwise("bessel_i0e", widened(torch.special.i0e), (lambda x: _I1E(x) - torch.sign(x) * _I0E(x),))
-_I1E = Elementwise("bessel_i1e", widened(torch.special.i1e), (_i1e_slope,))
+_I0E = Elementwise(
+    "bessel_i0e", widened(chebyshev.bessel_i0e), (lambda x: _I1E(x) - torch.sign(x) * _I0E(x),), is_long=True
+)
+_I1E = Elementwise("bessel_i1e", widened(chebyshev.bessel_i1e), (_i1e_slope,), is_long=True)

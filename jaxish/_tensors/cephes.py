@@ -1,7 +1,7 @@
-"""Dawson's integral, the exponential, sine and cosine integrals, Spence's function and Fresnel's integrals.
+"""The inverse of the normal distribution function, Dawson's integral, the exponential, sine and cosine integrals, Spence's function and Fresnel's integrals.
 
 The rational approximations, and the intervals on which they hold, are those of S. L. Moshier's Cephes Mathematical
-Library (1984-2000; dawsn.c, ei.c, sici.c, spence.c, fresnl.c; Methods and Programs for Mathematical Functions, 1989),
+Library (1984-2000; ndtri.c, dawsn.c, ei.c, sici.c, spence.c, fresnl.c; Methods and Programs for Mathematical Functions, 1989),
 which SciPy uses, too. Every element goes through all intervals, none through a branch.
 """
 
@@ -167,6 +167,40 @@ _FRESNEL_G = Rational(
      1.2754507566772912e-05, 1.0431458965757199e-07, 4.6068072814652043e-10, 1.1027321506624028e-12,
      1.3879653125957886e-15, 8.391588162831187e-19, 1.8695871016278324e-22),
 )  # fmt: skip
+
+
+_NDTRI_0 = Rational(
+    (-59.96335010141079, 98.00107541859997, -56.67628574690703, 13.931260938727968, -1.2391658386738125),
+    (1.0, 1.9544885833814176, 4.676279128988815, 86.36024213908905, -225.46268785411937, 200.26021238006066,
+     -82.03722561683334, 15.90562251262117, -1.1833162112133),
+)  # fmt: skip
+_NDTRI_1 = Rational(
+    (4.0554489230596245, 31.525109459989388, 57.16281922464213, 44.08050738932008, 14.684956192885803,
+     2.1866330685079025, -0.1402560791713545, -0.03504246268278482, -0.0008574567851546854),
+    (1.0, 15.779988325646675, 45.39076351288792, 41.3172038254672, 15.04253856929075, 2.504649462083094,
+     -0.14218292285478779, -0.03808064076915783, -0.0009332594808954574),
+)  # fmt: skip
+_NDTRI_2 = Rational(
+    (3.2377489177694603, 6.915228890689842, 3.9388102529247444, 1.3330346081580755, 0.20148538954917908,
+     0.012371663481782003, 0.00030158155350823543, 2.6580697468673755e-06, 6.239745391849833e-09),
+    (1.0, 6.02427039364742, 3.6798356385616087, 1.3770209948908132, 0.21623699359449663, 0.013420400608854318,
+     0.00032801446468212774, 2.8924786474538068e-06, 6.790194080099813e-09),
+)  # fmt: skip
+
+
+def inverse_normal(p: Tensor) -> Tensor:
+    """Return the x at which the normal distribution function is p: infinite at 0 and 1, NaN beyond."""
+    upper = p > -math.expm1(-2)
+    part = torch.where(upper, 1 - p, p)
+    is_inner = part > math.exp(-2)
+    y = torch.where(is_inner, part, 0.5) - 0.5
+    square = y * y
+    inner = (y + y * square * _NDTRI_0(square)) * math.sqrt(2 * math.pi)
+    z = torch.sqrt(-2 * torch.log(torch.where(is_inner | (part == 0), 0.1, part)))
+    w = 1 / z
+    tail = torch.log(z) / z - z + w * torch.where(z < 8, _NDTRI_1(w), _NDTRI_2(w))
+    found = torch.where(part == 0, -math.inf, torch.where(is_inner, inner, tail))
+    return torch.where(upper, -found, found)
 
 
 def dawson(x: Tensor) -> Tensor:

@@ -78,7 +78,10 @@ def _ndtr(t: Tensor) -> Tensor:
 
 
 _NDTRI = Elementwise(
-    "ndtri", torch.special.ndtri, (lambda p: math.sqrt(2 * math.pi) * torch.exp(_NDTRI(p).square() / 2),)
+    "ndtri",
+    cephes.inverse_normal,
+    (lambda p: math.sqrt(2 * math.pi) * torch.exp(_NDTRI(p).square() / 2),),
+    is_long=True,
 )
 
 

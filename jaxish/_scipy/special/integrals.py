@@ -8,7 +8,7 @@ from ..._core.array import Array
 from ..._core.typing import ArrayLike
 from ..._lax import operands as ops
 from ..._lax.operands import check_accepted
-from ..._tensors import cephes, hypergeometric
+from ..._tensors import cephes, chebyshev, hypergeometric
 from ..._tensors.elementwise import Elementwise, NoSlope, widened
 from .error import _single_or_double
 from .operands import promoted, promoted_real
@@ -33,10 +33,13 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     return Array(_EXPN(order, t), False)
 
 
+_E1 = Elementwise("exp1", widened(chebyshev.exp1), (lambda x: -torch.exp(-x) / x,), is_long=True)
+
+
 def exp1(x: ArrayLike) -> Array:
     """Return the exponential integral E1, `expn` for n = 1."""
     (t,), _ = promoted_real("exp1", x)
-    return Array(_EXPN(torch.ones_like(t), t), False)
+    return Array(_E1(t), False)
 
 
 _EI = Elementwise("expi", widened(cephes.exponential_integral), (lambda x: torch.exp(x) / x,), is_long=True)
@@ -46,7 +49,7 @@ def expi(x: ArrayLike) -> Array:
     """Return the exponential integral Ei, the principal value of the integral of exp(t)/t up to x; -inf at 0."""
     (t,), _ = promoted_real("expi", x)
     negative = t < 0
-    below = -_EXPN(torch.ones_like(t), torch.where(negative, -t, 1.0))
+    below = -_E1(torch.where(negative, -t, 1.0))
     return Array(torch.where(negative, below, _EI(torch.where(negative, 1.0, t))), False)
 
 
