@@ -184,3 +184,10 @@ def test_forward_mode_over_forward_mode(make):
         weak=False,
     )
     agree(lambda j: j.vmap(twice(j, make(j)))(np.array([0.3, 0.7], np.float32)), weak=False)
+
+
+def test_second_derivative_beside_an_operand_that_has_none():
+    # The derivative of igamma in a has no derivative itself, which matters only where a is differentiated.
+    agree(lambda j: j.hessian(lambda x: j.lax.igamma(np.float32(2.5), x))(np.float32(2.0)))
+    agree(lambda j: j.jit(j.hessian(lambda x: j.lax.igamma(np.float32(2.5), x)))(np.float32(2.0)))
+    agree(lambda j: j.hessian(lambda a: j.lax.igamma(a, np.float32(1.5)))(2.5))

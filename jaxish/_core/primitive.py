@@ -90,6 +90,16 @@ class Primitive:
         """Return the cotangents of the inputs; a cotangent of None is zero."""
         raise NotImplementedError(f"reverse-mode differentiation of {self.__name__} is not implemented")
 
+    def vjp_of(
+        self,
+        needed: Sequence[bool],
+        primals: Sequence[Tensor],
+        results: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None],
+    ) -> Sequence[Tensor | None]:
+        """Return what `vjp` does, for the inputs that are being differentiated; the others' cotangents are not used."""
+        return self.vjp(primals, results, cotangents)
+
     def at_level(self, level: int) -> "Primitive":
         """Return the primitive whose `jvp` or `vjp` the functorch level `level` applies: almost always this one."""
         return self
@@ -222,7 +232,8 @@ class _Apply(torch.autograd.Function):
         if all(c is None for c in cotangents):
             return (None,) * (ctx.count + 1)
         with duals.typed_numbers():
-            return (None, *ctx.primitive.vjp(saved[: ctx.count], saved[ctx.count :], cotangents))
+            found = ctx.primitive.vjp_of(ctx.needs_input_grad[1:], saved[: ctx.count], saved[ctx.count :], cotangents)
+            return (None, *found)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:

@@ -128,11 +128,20 @@ class _ElementwisePrimitive(Primitive):
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
+        return self.vjp_of([True] * len(primals), primals, results, cotangents)
+
+    def vjp_of(
+        self,
+        needed: Sequence[bool],
+        primals: Sequence[Tensor],
+        results: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None],
+    ) -> Sequence[Tensor | None]:
         cotangent = cotangents[0]
         found: list[Tensor | None] = []
         for position, primal in enumerate(primals):
-            # Which operands are being differentiated is not known here: NaN marks a slope that must not be used.
-            if not differentiable(primal.dtype):
+            # Within a graph all operands are differentiated: NaN marks a slope that must not be used.
+            if not needed[position] or not differentiable(primal.dtype):
                 partial = None
             elif self.partials is not None and isinstance(self.partials[position], NoSlope):
                 partial = torch.full_like(primal, math.nan)
