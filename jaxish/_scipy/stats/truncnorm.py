@@ -3,9 +3,10 @@
 import math
 
 from ..._core.array import Array
+from ..._core.dimensions import broadcast_shape
 from ..._core.typing import ArrayLike
 from ..._numpy.elementary import exp, expm1, log, log1p
-from ..._numpy.manipulation import broadcast_arrays
+from ..._numpy.manipulation import broadcast_arrays, shape
 from ..._numpy.selection import select, where
 from ..special.error import log_ndtr, ndtr
 from ..special.operands import promoted_arrays
@@ -48,6 +49,7 @@ def pdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arr
 
 def logcdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the logarithm of the probability of at most x; NaN where a is not below b."""
+    broadcast_shape(*map(shape, (x, a, b)))
     x, a, b, loc, scale = promoted_arrays("truncnorm.logcdf", x, a, b, loc, scale)
     y, a, b = broadcast_arrays((x - loc) / scale, a, b)
     whole = _log_mass(a, b)
@@ -65,6 +67,7 @@ def cdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arr
 
 def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the logarithm of the probability of more than x; NaN where a is not below b."""
+    broadcast_shape(*map(shape, (x, a, b)))
     x, a, b, loc, scale = promoted_arrays("truncnorm.logsf", x, a, b, loc, scale)
     return logcdf(-x, -b, -a, -loc, scale)
 
