@@ -191,3 +191,11 @@ def test_second_derivative_beside_an_operand_that_has_none():
     agree(lambda j: j.hessian(lambda x: j.lax.igamma(np.float32(2.5), x))(np.float32(2.0)))
     agree(lambda j: j.jit(j.hessian(lambda x: j.lax.igamma(np.float32(2.5), x)))(np.float32(2.0)))
     agree(lambda j: j.hessian(lambda a: j.lax.igamma(a, np.float32(1.5)))(2.5))
+
+
+def test_clamp_drops_cotangents_that_are_not_finite():
+    def program(j):
+        _, pull = j.vjp(lambda low, x, high: j.lax.clamp(low, x, high), *np.float32([[0] * 3, [-1, 0.5, 2], [1] * 3]))
+        return pull(np.full(3, np.inf, "float32")), pull(np.full(3, np.nan, "float32"))
+
+    agree(program)

@@ -213,3 +213,13 @@ def test_large_arrays_take_the_same_values():
         atol=1e-6,
     )
     agree(lambda j: j.jit(j.scipy.special.fresnel)(x), rtol=2e-5)
+
+
+def test_betainc_at_its_edges():
+    values = np.array([0, 0.5, 2, -1, np.inf, np.nan], "float32")
+    a, b, x = np.meshgrid(values, values, np.array([0, 0.3, 1, -0.5, 1.5, np.nan], "float32"))
+    agree(lambda j: j.scipy.special.betainc(a, b, x))
+
+
+def test_slopes_at_the_ends_of_ndtri():
+    agree(lambda j: j.vmap(j.grad(j.scipy.special.ndtri))(np.array([0, 1, 0.5], "float32")))

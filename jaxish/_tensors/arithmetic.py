@@ -40,9 +40,9 @@ _CLAMP = Elementwise(
     "clamp",
     _clamp,
     (
-        lambda x, low, high: ((x > low) & (x < high)).to(x.dtype),
-        lambda x, low, high: (low > x).to(x.dtype),
-        lambda x, low, high: (high < x).to(x.dtype),
+        lambda x, low, high: (x > low) & (x < high),
+        lambda x, low, high: low > x,
+        lambda x, low, high: high < x,
     ),
 )
 

@@ -45,7 +45,8 @@ class NoSlope:
 class Elementwise:
     """An elementwise function: `run` on plain tensors, and per operand its partial derivative (None: zero).
 
-    With `partials` None the function has no derivative and asking for it raises. Functions of one name differ in their
+    A partial derivative of booleans says where it is one, and zero elsewhere whatever it is multiplied by. With `partials`
+    None the function has no derivative and asking for it raises. Functions of one name differ in their
     `parameters`. `contracted` is what computes it in code that contracts (`Target.contracts`). `is_instruction` says
     that loops in C++ know it by its name; `is_opaque` that its control flow depends on values, so that compiled code
     calls it as one operator; `is_long` that it takes so many operators that a large array is better gone through in
@@ -119,7 +120,7 @@ class _ElementwisePrimitive(Primitive):
             partial = None if tangent is None else self._partial(position, primals)
             if partial is not None:
                 assert tangent is not None
-                term = partial * tangent
+                term = _scaled(tangent, partial)
                 total = term if total is None else total + term
         if total is None:
             return [None]
@@ -147,9 +148,14 @@ class _ElementwisePrimitive(Primitive):
                 partial = torch.full_like(primal, math.nan)
             else:
                 partial = self._partial(position, primals)
-            slope = None if partial is None or cotangent is None else cotangent * partial.conj()
+            slope = None if partial is None or cotangent is None else _scaled(cotangent, partial.conj())
             found.append(None if slope is None else _summed_to(slope, primal.shape))
         return found
+
+
+def _scaled(tangent: Tensor, partial: Tensor) -> Tensor:
+    # A partial derivative that is a mask lets through or not: zero times infinity is NaN.
+    return torch.where(partial, tangent, 0.0) if partial.dtype is torch.bool else partial * tangent
 
 
 class _OpaquePrimitive(Opaque, _ElementwisePrimitive):

@@ -94,16 +94,19 @@ def random_gamma_grad(a: Tensor, x: Tensor) -> Tensor:
 def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """Return the regularized incomplete beta function."""
     wide_a, wide_b, wide_x = _wide(a, b, x)
-    undefined = (wide_a <= 0) | (wide_b <= 0) | (wide_x < 0) | (wide_x > 1)
+    undefined = (wide_a < 0) | (wide_b < 0) | (wide_x < 0) | (wide_x > 1)
     undefined = undefined | (wide_a != wide_a) | (wide_b != wide_b) | (wide_x != wide_x)
-    edge = (wide_x <= 0) | (wide_x >= 1)
+    # All of the distribution at 1, or at 0; for a = b = 0 and a = b = inf it is at neither.
+    at_one, at_zero = (wide_b == 0) | torch.isinf(wide_a), (wide_a == 0) | torch.isinf(wide_b)
+    undefined = undefined | (at_one & at_zero & (wide_a == wide_b))
+    edge = (wide_x <= 0) | (wide_x >= 1) | at_one | at_zero
     p, q, z = (torch.where(undefined | edge, 0.5, t) for t in (wide_a, wide_b, wide_x))
     log_front = torch.lgamma(p + q) - torch.lgamma(p) - torch.lgamma(q) + p * torch.log(z) + q * torch.log1p(-z)
     swapped = z >= (p + 1) / (p + q + 2)
     p, q, z = torch.where(swapped, q, p), torch.where(swapped, p, q), torch.where(swapped, 1 - z, z)
     part = torch.exp(log_front) * _beta_fraction(p, q, z) / p
     found = torch.where(swapped, 1 - part, part)
-    found = torch.where(edge, (wide_x >= 1).double(), found)
+    found = torch.where(edge, ((wide_x >= 1) | (at_zero & ~at_one & (wide_x > 0))).double(), found)
     return torch.where(undefined, torch.nan, found).to(a.dtype)
 
 

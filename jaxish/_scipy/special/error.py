@@ -77,10 +77,16 @@ def _ndtr(t: Tensor) -> Tensor:
     return 0.5 * torch.where(scaled.abs() < math.sqrt(0.5), 1 + torch.erf(scaled), outer)
 
 
+def _ndtri_slope(p: Tensor) -> Tensor:
+    # Zero at the ends, as in JAX, where the function is infinite.
+    slope = math.sqrt(2 * math.pi) * torch.exp(_NDTRI(p).square() / 2)
+    return torch.where((p == 0) | (p == 1), 0.0, slope)
+
+
 _NDTRI = Elementwise(
     "ndtri",
     cephes.inverse_normal,
-    (lambda p: math.sqrt(2 * math.pi) * torch.exp(_NDTRI(p).square() / 2),),
+    (_ndtri_slope,),
     is_long=True,
 )
 
