@@ -195,7 +195,9 @@ def test_second_derivative_beside_an_operand_that_has_none():
 
 def test_clamp_drops_cotangents_that_are_not_finite():
     def program(j):
-        _, pull = j.vjp(lambda low, x, high: j.lax.clamp(low, x, high), *np.float32([[0] * 3, [-1, 0.5, 2], [1] * 3]))
+        _, pull = j.vjp(
+            lambda low, x, high: j.lax.clamp(low, x, high), *np.array([[0] * 3, [-1, 0.5, 2], [1] * 3], "float32")
+        )
         return pull(np.full(3, np.inf, "float32")), pull(np.full(3, np.nan, "float32"))
 
     agree(program)

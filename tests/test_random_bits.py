@@ -231,3 +231,25 @@ BAD = [
 @pytest.mark.parametrize("program", BAD)
 def test_bad_arguments_raise_as_in_jax(program):
     agree(lambda j: program(j, j.random.key(1)))
+
+
+@pytest.mark.parametrize("name", ["threefry4x32", "philox2x32", "philox4x32"])
+def test_ciphers_of_counters(name):
+    def program(j):
+        key = j.random.key(3, impl=name)
+        data, keys = j.random.key_data, j.random.split(key, (2, 3))
+        bits = [j.random.bits(key, (7,), dtype) for dtype in ("uint8", "uint16", "uint32")]
+        drawn = [j.random.normal(key, (4,)), j.random.permutation(key, 9), j.random.gamma(key, 2.0, (3,))]
+        mapped = j.vmap(lambda k: j.random.uniform(k, (2,)))(keys[0]), j.jit(j.random.uniform)(key)
+        return data(key), data(keys), data(j.random.fold_in(key, 7)), bits, drawn, mapped, str(j.random.key_impl(key))
+
+    agree(program, rtol=0, atol=0)
+
+
+def test_ciphers_of_counters_take_long_seeds():
+    def program(j):
+        with j.enable_x64(True):
+            keys = [j.random.key(2**40 + 3, impl=n) for n in ("threefry4x32", "philox2x32", "philox4x32")]
+            return [(j.random.key_data(k), j.random.bits(k, (3,), "uint64")) for k in keys]
+
+    agree(program)

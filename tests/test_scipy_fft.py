@@ -1,6 +1,7 @@
 """jax.scipy.fft against JAX's."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_transformations(name):
     def loss(j):
         return lambda x: (f(j)(x) ** 3).sum()
 
-    loose = {"rtol": 1e-4, "atol": 1e-3}
+    loose: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3}
     agree(lambda j: j.jvp(f(j), (x,), (x,)), **loose)
     agree(lambda j: j.jit(j.vmap(j.grad(loss(j))))(np.stack([x, 2 * x])), **loose)
     agree(lambda j: j.hessian(loss(j))(x), **loose)

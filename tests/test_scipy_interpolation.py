@@ -1,6 +1,7 @@
 """jax.scipy.ndimage, interpolate, integrate and cluster against JAX's."""
 
 import itertools
+from typing import Any
 
 import jax.scipy.cluster.vq
 import jax.scipy.integrate
@@ -12,8 +13,8 @@ from oracle import agree
 
 RNG = np.random.default_rng(0)
 MODES = ["wrap", "constant", "nearest", "mirror", "reflect"]
-LOOSE = {"rtol": 1e-3, "atol": 1e-4}
-SHORT = {"rtol": 2e-2, "atol": 5e-2}
+LOOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4}
+SHORT: dict[str, Any] = {"rtol": 2e-2, "atol": 5e-2}
 X = RNG.normal(size=(4, 5)).astype("float32")
 PLACES = 3 * RNG.normal(size=(2, 6)).astype("float32")
 

@@ -2,13 +2,14 @@
 
 import itertools
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 from oracle import agree
 
 MODES = ["full", "same", "valid"]
-LOOSE = {"rtol": 1e-3, "atol": 1e-4}
+LOOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4}
 
 
 def draw(shape, dtype="float32"):
@@ -125,7 +126,7 @@ TRANSFORMED = {
 def test_transformations(name):
     x = draw((2, 40))
     pair = np.stack([x, 2 * x])
-    loose = {"rtol": 1e-3, "atol": 1e-2}
+    loose: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-2}
 
     def f(j):
         return lambda x: TRANSFORMED[name](j, x)

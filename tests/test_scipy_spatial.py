@@ -1,6 +1,7 @@
 """jax.scipy.spatial.transform against JAX's: rotations and their interpolation."""
 
 import itertools
+from typing import Any
 
 import jax.scipy.spatial.transform  # noqa: F401
 import numpy as np
@@ -11,7 +12,7 @@ from oracle import agree
 RNG = np.random.default_rng(0)
 ONE = RNG.normal(size=4).astype("float32")
 THREE = RNG.normal(size=(3, 4)).astype("float32")
-LOOSE = {"rtol": 1e-3, "atol": 2e-4}
+LOOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 2e-4}
 QUATERNIONS = {
     "one": ONE, "three": THREE, "integers": (9 * THREE).astype(int), "list": [0, 0, 0, 1],
     "lists": [[0.0, 0, 0, 1], [0, 1, 1, 1]],

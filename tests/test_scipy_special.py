@@ -176,7 +176,7 @@ def test_accuracy_against_mpmath(name, reference, ranges, single, double):
     random = np.random.default_rng(0)
     for dtype, units in (("float32", single), ("float64", double)):
         with jaxish.enable_x64(dtype == "float64"):
-            operands = [random.uniform(*r, 60).astype(dtype) for r in ranges]
+            operands = [random.uniform(low, high, 60).astype(dtype) for low, high in ranges]
             if name == "expn":
                 operands[0] = np.floor(operands[0])
             found = np.asarray(getattr(jaxish.scipy.special, name)(*operands))

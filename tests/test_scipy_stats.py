@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+from typing import Any
 
 import jax
 import jax.scipy.stats
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from oracle import agree
 
-LOOSE = {"rtol": 1e-3, "atol": 1e-4}
+LOOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4}
 RNG = np.random.default_rng(0)
 LOCATIONS, SCALES = [0, 1], [1, 2]
 

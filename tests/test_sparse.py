@@ -21,7 +21,7 @@ def sparse_values(*shape: int) -> np.ndarray:
 M, N, C, E, Q = (sparse_values(*s) for s in ((4, 5), (5, 3), (2, 4, 5), (2, 5, 3), (3, 4, 5, 2)))
 D, R, F = (RNG.normal(size=s).astype(np.float32) for s in ((5, 3), (5, 3, 6), (3, 4, 5, 2)))
 V = RNG.normal(size=5).astype(np.float32)
-DEFINITE = (scipy.sparse.random(20, 20, 0.2, random_state=0) + 3 * scipy.sparse.eye(20)).tocsr().astype(np.float32)
+DEFINITE = (scipy.sparse.random(20, 20, 0.2, rng=0) + 3 * scipy.sparse.eye(20)).tocsr().astype(np.float32)
 LAYOUTS = [(0, 0), (1, 0), (0, 2), (1, 1)]
 
 
@@ -245,11 +245,13 @@ def test_batches_and_jit() -> None:
 
 
 def test_large_products_are_those_of_the_dense_arrays() -> None:
-    a = scipy.sparse.random(300, 200, 0.05, random_state=1, format="coo", dtype=np.float32)
+    a = scipy.sparse.random(300, 200, 0.05, rng=1, format="coo", dtype=np.float32)
     dense = RNG.normal(size=(200, 50)).astype(np.float32)
     order = RNG.permutation(a.nnz)
     indices = np.stack([a.row, a.col], 1)[order]
-    mat = jaxish.experimental.sparse.BCOO((a.data[order], indices), shape=a.shape)
+    mat = jaxish.experimental.sparse.BCOO(
+        (jaxish.numpy.asarray(a.data[order]), jaxish.numpy.asarray(indices)), shape=(300, 200)
+    )
     for product in (lambda m, d: m @ d, jaxish.jit(lambda m, d: m @ d)):
         for columns in (1, 50):
             found = product(mat, dense[:, :columns])
@@ -292,7 +294,8 @@ def test_largest_eigenvalues() -> None:
     wanted = np.linalg.eigvalsh(a)[::-1][:4]
     sparse = jaxish.experimental.sparse
     for matrix in (a, sparse.BCOO.fromdense(a), lambda x: jaxish.numpy.matmul(a, x)):
-        values, vectors, steps = sparse.linalg.lobpcg_standard(matrix, start)
+        given: Any = matrix
+        values, vectors, steps = sparse.linalg.lobpcg_standard(given, jaxish.numpy.asarray(start))
         np.testing.assert_allclose(np.asarray(values), wanted, rtol=1e-4)
         np.testing.assert_allclose(a @ np.asarray(vectors), np.asarray(vectors) * np.asarray(values), atol=0.1)
         assert 0 < int(steps) < 100

@@ -1,7 +1,8 @@
 """The generators: what each makes of a seed, a key and a shape. Functions on uint32 tensors.
 
 threefry2x32 is the default. A key of rbg is two threefry keys, which are split and folded into as such, while its bits
-come from Philox (_lax/random_bits.py), as XLA has them on the CPU; unsafe_rbg uses Philox for all of it.
+come from Philox (_lax/random_bits.py), as XLA has them on the CPU; unsafe_rbg uses Philox for all of it. threefry4x32,
+philox2x32 and philox4x32 are ciphers of counters like the default one (ciphers.py).
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._lax import random_bits as philox
-from . import threefry
+from . import ciphers, threefry
 from .draws import PAIRS, bits_of, from_threefry
 
 
@@ -98,6 +99,62 @@ def _unsafe_rbg_fold_in(key: Tensor, data: Tensor) -> Tensor:
     return (key.view(torch.int32) ^ words[-1]).view(torch.uint32)
 
 
+class _CounterBased:
+    """A generator by a cipher of counters of two or four words, each 64-bit number of which makes an element.
+
+    `makes_key` says that the seed is the cipher's key when a key is made; else it is the counter.
+    """
+
+    def __init__(self, name: str, rounds: ciphers.Rounds, key_words: int, counter_words: int, makes_key: bool) -> None:
+        self.cipher = ciphers.Cipher(name, rounds, counter_words)
+        self.key_words, self.counter_words, self.makes_key = key_words, counter_words, makes_key
+
+    def _zeros(self, count: int, like: Tensor) -> list[Tensor]:
+        return [torch.zeros_like(like)] * count
+
+    def _words(self, key: Tensor, counter: list[Tensor]) -> list[Tensor]:
+        return self.cipher(*key.view(torch.int32).unbind(), *counter)
+
+    def _counted(self, shape: tuple[int, ...], device: torch.device) -> list[Tensor]:
+        numbers = torch.arange(torch.Size(shape).numel(), device=device).reshape(shape)
+        return [(numbers >> 32).to(torch.int32), numbers.to(torch.int32)]
+
+    def seed(self, value: Tensor) -> Tensor:
+        halves = list(threefry.seed(value).view(torch.int32).unbind())
+        key = self._zeros(self.key_words, halves[0])
+        counter = self._zeros(self.counter_words, halves[0])
+        (key if self.makes_key else counter)[:2] = halves
+        return torch.stack(self.cipher(*key, *counter)[: self.key_words]).view(torch.uint32)
+
+    def split(self, key: Tensor, shape: tuple[int, ...]) -> Tensor:
+        counted = self._counted(shape, key.device)
+        words = self._words(key, [*self._zeros(self.counter_words - 2, counted[0]), *counted])
+        return torch.stack(words[: self.key_words], -1).view(torch.uint32)
+
+    def fold_in(self, key: Tensor, data: Tensor) -> Tensor:
+        low = threefry.seed(data).view(torch.int32)[1]
+        words = self._words(key, [*self._zeros(self.counter_words - 1, low), low])
+        return torch.stack(words[: self.key_words]).view(torch.uint32)
+
+    def random_bits(self, key: Tensor, bit_width: int, shape: tuple[int, ...]) -> Tensor:
+        counted = self._counted(shape, key.device)
+        words = self._words(key, [*counted, *self._zeros(self.counter_words - 2, counted[0])])
+        if bit_width == 64:
+            halves = words[:2] if not self.makes_key else [words[0] ^ words[2], words[1] ^ words[3]]
+            bits = threefry.joined(*halves)
+        else:
+            mixed = words[0] ^ words[1] if len(words) == 2 else words[0] ^ words[1] ^ words[2] ^ words[3]
+            bits = mixed if bit_width == 32 else threefry.narrowed(mixed, bit_width)
+        return bits.view(_UNSIGNED[bit_width])
+
+    def as_impl(self, tag: str) -> PRNGImpl:
+        name = self.cipher.__name__
+        return PRNGImpl((self.key_words,), self.seed, self.split, self.random_bits, self.fold_in, name=name, tag=tag)
+
+
+threefry4x32_prng_impl = _CounterBased("threefry4x32", ciphers.threefry_4x32, 4, 4, makes_key=True).as_impl("fry4")
+philox2x32_prng_impl = _CounterBased("philox2x32", ciphers.philox_2x32, 1, 2, makes_key=False).as_impl("phx2")
+philox4x32_prng_impl = _CounterBased("philox4x32", ciphers.philox_4x32, 2, 4, makes_key=False).as_impl("phx4")
 threefry_prng_impl = PRNGImpl(
     (2,), threefry.seed, _threefry_split, _threefry_bits, _threefry_fold_in, name="threefry2x32", tag="fry"
 )
@@ -105,4 +162,10 @@ rbg_prng_impl = PRNGImpl((4,), _rbg_seed, _rbg_split, _rbg_bits, _rbg_fold_in, n
 unsafe_rbg_prng_impl = PRNGImpl(
     (4,), _rbg_seed, _unsafe_rbg_split, _rbg_bits, _unsafe_rbg_fold_in, name="unsafe_rbg", tag="urbg"
 )
-GENERATORS = {impl.name: impl for impl in (threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl)}
+GENERATORS = {
+    impl.name: impl
+    for impl in (
+        threefry_prng_impl, threefry4x32_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl, philox2x32_prng_impl,
+        philox4x32_prng_impl,
+    )
+}  # fmt: skip

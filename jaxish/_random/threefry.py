@@ -4,21 +4,13 @@ Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 20
 they are held in int32 tensors, whose additions wrap around and whose bits are what counts. In the partitionable layout
 element i of an array is the cipher of the 64-bit counter i, whatever the array's shape; in the other one (the flag
 `jax_threefry_partitionable` off) the words of half the counters come before those of the other half.
-
-The cipher is one structured primitive, so that the 110 operations of its rounds do not end up in every graph that
-draws a number.
 """
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from .._compile.kernels import FEW_BLOCKS, Kernel
-from .._compile.structured import Opaque
 from .._core import config
-from .._core.graph import TensorType
-from .._core.primitive import Dims
+from .ciphers import Cipher, rotated
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -31,7 +23,7 @@ def cipher(k0: Tensor, k1: Tensor, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tens
     for injection in range(1, 6):
         for distance in _ROTATIONS[(injection - 1) % 2]:
             x0 = x0 + x1
-            x1 = ((x1 << distance) | ((x1 >> (32 - distance)) & ((1 << distance) - 1))) ^ x0
+            x1 = rotated(x1, distance) ^ x0
         x0, x1 = x0 + keys[injection % 3], x1 + keys[(injection + 1) % 3] + injection
     return x0, x1
 
@@ -41,35 +33,7 @@ def at_counters(k0: Tensor, k1: Tensor, counters: Tensor) -> tuple[Tensor, Tenso
     return cipher(k0, k1, (counters >> 32).to(torch.int32), counters.to(torch.int32))
 
 
-_rows = Kernel(lambda positions, k0, k1, x0, x1: cipher(k0, k1, x0, x1), shared=0, blocks=FEW_BLOCKS)
-
-
-class _Cipher(Opaque):
-    """The cipher of int32 tensors (key words, counter words) that broadcast together."""
-
-    __name__ = "threefry2x32"
-
-    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
-        shape = torch.broadcast_shapes(*(t.shape for t in inputs))
-        return [TensorType(tuple(shape), torch.int32, inputs[0].device)] * 2
-
-    def run(self, *inputs: Tensor) -> list[Tensor]:
-        rows = torch.broadcast_tensors(*inputs)
-        shape = rows[0].shape
-        return [word.reshape(shape) for word in _rows(shape.numel(), *(r.reshape(-1) for r in rows))]
-
-    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        rank = max(t.dim() - (d is not None) for t, d in zip(inputs, dims, strict=True))
-        aligned = []
-        for tensor, dim in zip(inputs, dims, strict=True):
-            if dim is not None:
-                tensor = tensor.movedim(dim, 0)
-                tensor = tensor.reshape(tensor.shape[0], *(1,) * (rank + 1 - tensor.dim()), *tensor.shape[1:])
-            aligned.append(tensor)
-        return self(*aligned), [0, 0]
-
-
-ciphered = _Cipher()
+ciphered = Cipher("threefry2x32", cipher, 2)
 
 
 def threefry_2x32(key: Tensor, counts: Tensor) -> Tensor:
