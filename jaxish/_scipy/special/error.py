@@ -12,7 +12,7 @@ from ..._lax import special as lax
 from ..._tensors import cephes
 from ..._tensors.elementwise import Elementwise, widened
 from ..._tensors.faddeeva import faddeeva
-from .operands import promoted, promoted_arrays, promoted_real
+from .operands import promoted, promoted_arrays, promoted_real, single_or_double
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
@@ -56,17 +56,9 @@ def dawsn(x: ArrayLike) -> Array:
     return Array(_DAWSON(t), False)
 
 
-def _single_or_double(x: ArrayLike) -> tuple[Tensor, bool]:
-    """Return the tensor of a float32 or float64 array. Raises `TypeError` for other dtypes."""
-    array = as_array(x)
-    if array.dtype not in (np.float32, np.float64):
-        raise TypeError(f"x.dtype={array.dtype} is not supported, see docstring for supported types: float32, float64.")
-    return tensor_of(array), array.weak_type
-
-
 def ndtr(x: ArrayLike) -> Array:
     """Return the normal distribution function of a float32 or float64 array. Raises `TypeError` for other dtypes."""
-    t, _ = _single_or_double(x)
+    t, _ = single_or_double(x)
     return Array(_ndtr(t), False)
 
 
@@ -93,7 +85,7 @@ _NDTRI = Elementwise(
 
 def ndtri(p: ArrayLike) -> Array:
     """Return the inverse of `ndtr` of a float32 or float64 array: infinite at 0 and 1, NaN beyond."""
-    t, _ = _single_or_double(p)
+    t, _ = single_or_double(p)
     return Array(_NDTRI(t), False)
 
 

@@ -10,8 +10,7 @@ from ..._lax import operands as ops
 from ..._lax.operands import check_accepted
 from ..._tensors import cephes, chebyshev, hypergeometric
 from ..._tensors.elementwise import Elementwise, NoSlope, widened
-from .error import _single_or_double
-from .operands import promoted, promoted_real
+from .operands import promoted, promoted_real, single_or_double
 
 _EXPN = Elementwise(
     "expn",
@@ -74,7 +73,7 @@ def spence(x: ArrayLike) -> Array:
 
     Raises `TypeError` for other dtypes.
     """
-    t, _ = _single_or_double(x)
+    t, _ = single_or_double(x)
     return Array(_SPENCE(t), False)
 
 

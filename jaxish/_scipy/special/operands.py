@@ -3,10 +3,12 @@
 import itertools
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
-from ..._core.array import Array
+from ..._core.array import Array, as_array, tensor_of
 from ..._core.promotion import check_rank_promotion, promote_inexact
+from ..._core.typing import ArrayLike
 from ..._numpy.arguments import check_shapes
 
 
@@ -35,3 +37,11 @@ def promoted_real(name: str, *args: Any) -> tuple[list[Tensor], bool]:
     if tensors[0].is_complex():
         raise ValueError(f"{name} does not support complex-valued inputs; the operands must be real-valued.")
     return tensors, weak
+
+
+def single_or_double(x: ArrayLike) -> tuple[Tensor, bool]:
+    """Return the tensor of a float32 or float64 array. Raises `TypeError` for other dtypes."""
+    array = as_array(x)
+    if array.dtype not in (np.float32, np.float64):
+        raise TypeError(f"x.dtype={array.dtype} is not supported, see docstring for supported types: float32, float64.")
+    return tensor_of(array), array.weak_type
