@@ -10,6 +10,7 @@ from . import debug as debug
 from . import distributed as distributed
 from . import dtypes as dtypes
 from . import errors as errors
+from . import image as image
 from . import lax as lax
 from . import nn as nn
 from . import numpy as numpy
