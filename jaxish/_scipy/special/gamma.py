@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array, as_array
-from ..._core.promotion import convert
 from ..._core.typing import ArrayLike
 from ..._lax import operands as ops
 from ..._lax import special as lax
 from ..._lax.operands import check_accepted
-from ..._numpy.arguments import float_dtype
+from ..._numpy.creation import asarray
 from ..._tensors.complex_gamma import log_gamma, stirling_remainder
 from ..._tensors.elementwise import Elementwise, widened
 from .operands import promoted, promoted_arrays, promoted_real
@@ -233,4 +232,4 @@ def bernoulli(n: int) -> Array:
         scale = np.cumprod(-order * (order - 1) / (4 * math.pi**2)) / math.pi**2
         zetas = 1 + (np.arange(2.0, 60.0)[:, None] ** -order).sum(0)
     numbers[4::2] = scale * zetas
-    return Array(convert(torch.from_numpy(numbers[: count + 1]), float_dtype()), False)
+    return asarray(numbers[: count + 1], dtype=float)
