@@ -2,7 +2,7 @@
 
 import math
 
-from ..._core.array import Array
+from ..._core.array import Array, check_arraylike
 from ..._core.dimensions import broadcast_shape
 from ..._core.typing import ArrayLike
 from ..._numpy.elementary import exp, expm1, log, log1p
@@ -49,6 +49,7 @@ def pdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arr
 
 def logcdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the logarithm of the probability of at most x; NaN where a is not below b."""
+    check_arraylike("truncnorm.logcdf", x, a, b, loc, scale)
     broadcast_shape(*map(shape, (x, a, b)))
     x, a, b, loc, scale = promoted_arrays("truncnorm.logcdf", x, a, b, loc, scale)
     y, a, b = broadcast_arrays((x - loc) / scale, a, b)
@@ -67,6 +68,7 @@ def cdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arr
 
 def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the logarithm of the probability of more than x; NaN where a is not below b."""
+    check_arraylike("truncnorm.logsf", x, a, b, loc, scale)
     broadcast_shape(*map(shape, (x, a, b)))
     x, a, b, loc, scale = promoted_arrays("truncnorm.logsf", x, a, b, loc, scale)
     return logcdf(-x, -b, -a, -loc, scale)

@@ -25,7 +25,8 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the probability of at most x; like JAX, 0 for NaN."""
     x, loc, scale = promoted_arrays("uniform.cdf", x, loc, scale)
     below, above = x < loc, x > loc + scale
-    return select([below, above, (x >= loc) & ~above], [0.0, 1.0, (x - loc) / scale])
+    zero, one = (x.dtype.type(n) for n in (0, 1))
+    return select([below, above, (x >= loc) & ~above], [zero, one, (x - loc) / scale])
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
