@@ -120,3 +120,17 @@ def test_names_of_primitives_are_the_same_in_every_process():
     )
     assert first.returncode == 0, first.stderr
     assert first.stdout == second.stdout
+
+
+def test_what_a_rule_closes_over_is_in_the_graph():
+    def gradient(j):
+        scale = j.numpy.array([1.0, 2.0])
+        f = j.custom_vjp(lambda x: x)
+        f.defvjp(lambda x: (x, None), lambda _, g: (g * scale,))
+        return lambda x: j.grad(lambda x: (j.jit(f)(x) ** 2).sum())(x)
+
+    x = np.array([3.0, 4.0], "float32")
+    module, tensors = portable(gradient(jaxish), x)
+    assert not any(isinstance(t, Primitive) for t in targets(module))
+    (found,) = torch.fx.Interpreter(module).run(*tensors)
+    compare_values(found.numpy(), np.asarray(gradient(jax)(x)), None, None)

@@ -95,7 +95,7 @@ def _mapped_over_nothing(
 
     shapes = [[1 if i == d else n for i, n in enumerate(t.shape)] for t, d in zip(tensors, dims, strict=True)]
     types = [graph.TensorType(tuple(shape), t.dtype, t.device) for shape, t in zip(shapes, tensors, strict=True)]
-    closed = graph.trace(of_one_slice, types, purpose="the function of one slice for vmap")
+    closed = graph.trace(of_one_slice, types, captures=True)
     body, (outputs,) = closed.graph.module.graph, closed.graph.module.graph.output_node().args
     body.output_node().args = ([node for node, d in zip(outputs, found, strict=True) if d is None],)  # pyright: ignore
     body.eliminate_dead_code()

@@ -205,10 +205,10 @@ class Trace(TorchDispatchMode):
     target while a finished graph is rewritten for it (primitives spell themselves out).
     """
 
-    def __init__(self, lowering: Target | None = None, purpose: str = "", names: Sequence[str] = ()) -> None:
+    def __init__(self, lowering: Target | None, purpose: str, names: Sequence[str], captures: bool) -> None:
         super().__init__()
         cache.import_dynamo()  # as FakeTensorMode does
-        self.lowering, self.purpose, self.names = lowering, purpose, names
+        self.lowering, self.purpose, self.names, self.captures = lowering, purpose, names, captures
         self.inputs: list[fx.Node] = []
         self.root = torch.nn.Module()
         self.graph = fx.Graph(owning_module=None)
@@ -244,7 +244,7 @@ class Trace(TorchDispatchMode):
         if known is not None:
             return known
         with temporarily_clear_interpreter_stack():
-            fake = self._captured(tensor) if self.purpose or self.lowering else self._embedded(tensor)
+            fake = self._captured(tensor) if self.captures else self._embedded(tensor)
         self._lifted[id(tensor)] = fake
         return fake
 
@@ -255,14 +255,13 @@ class Trace(TorchDispatchMode):
         return fake
 
     def _embedded(self, tensor: Tensor) -> Tensor:
-        # A derived graph has the inputs of its base graph. What a user's rule closes over becomes part of it.
         if is_tracer(tensor):
             raise errors.UnexpectedTracerError(
                 "A custom rule closes over a value that a transformation around it traces. Make that value an argument "
                 "of the function, or one of the residuals (jax.closure_convert does so)."
             )
         assert constant is not None
-        (fake,) = self.emit(constant(tensor), (), [TensorType.of(tensor)])
+        (fake,) = constant(tensor)()
         return fake
 
     def _captured_node(self) -> fx.Node:
@@ -542,15 +541,17 @@ def trace(
     lowering: Target | None = None,
     purpose: str = "",
     names: Sequence[str] = (),
+    captures: bool = False,
 ) -> ClosedGraph:
     """Trace `function`, which maps tensors to a flat sequence of tensors, on inputs of these types.
 
-    `purpose` ("f for jit") and the inputs' `names` go into error messages.
+    A tensor from outside becomes a further input if `captures`, else a constant of the graph: one that is derived from
+    another has the inputs of that. `purpose` ("f for jit") and the inputs' `names` go into error messages.
     """
     if len(FakeTensorMode.cache) > _FAKE_RESULTS:
         FakeTensorMode.cache_clear()
     with _disable_current_modes(), temporarily_clear_interpreter_stack():
-        recorder = Trace(lowering, purpose, names)
+        recorder = Trace(lowering, purpose, names, captures)
         inputs = [recorder.add_input(type) for type in in_types]
         try:
             with (

@@ -118,7 +118,9 @@ def trace_program(
 
     start = time.perf_counter()
     types = [TensorType.of(a._tensor) for a in arrays]
-    closed = graph.trace(watched, types, purpose=f"the function {name_of(fun)} for {transformation}", names=names)
+    closed = graph.trace(
+        watched, types, purpose=f"the function {name_of(fun)} for {transformation}", names=names, captures=True
+    )
     if config.log_compiles.value:
         _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, time.perf_counter() - start)
     in_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in arrays)
