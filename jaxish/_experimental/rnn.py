@@ -14,8 +14,9 @@ from .._core.array import Array
 from .._core.avals import ShapedArray
 from .._core.typing import ArrayLike
 from .._lax.control_flow import scan
-from .._lax.precision import compute_types
+from .._lax.precision import PrecisionLike
 from .._nn.activations import sigmoid
+from .._numpy.contractions import matmul
 from .._numpy.creation import asarray, zeros_like
 from .._numpy.elementary import tanh
 from .._numpy.joining import concatenate, stack
@@ -87,16 +88,17 @@ def _flipped(sequences: Array, lengths: Array) -> Array:
 
 
 def _layer(
-    xs: Array, h_0: Array, c_0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, lengths: Array
-) -> tuple[Array, Array, Array]:
+    xs: Array, h_0: Array, c_0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, lengths: Array,
+    precision: PrecisionLike,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return one direction's outputs for time-major inputs, zero after each sequence's end, and its last h and c."""
     # The inputs' share of all steps is one matrix product.
-    given = xs @ w_ih.T + (b_ih + b_hh)
+    given = matmul(xs, w_ih.T, precision=precision) + (b_ih + b_hh)
 
     def step(carry: Any, row: Any) -> Any:
         h, c = carry
         inputs, active = row
-        i, f, g, o = (inputs + h @ w_hh.T).reshape(h.shape[0], 4, -1).swapaxes(0, 1)
+        i, f, g, o = (inputs + matmul(h, w_hh.T, precision=precision)).reshape(h.shape[0], 4, -1).swapaxes(0, 1)
         new_c = sigmoid(f) * c + sigmoid(i) * tanh(g)
         new_h = sigmoid(o) * tanh(new_c)
         return (where(active, new_h, h), where(active, new_c, c)), where(active, new_h, 0)
@@ -106,12 +108,19 @@ def _layer(
     return ys, h, c
 
 
-@functools.partial(jit, static_argnums=(8, 9, 10, 11, 12))
 def lstm_ref(
     x: Array, h_0: Array, c_0: Array, W_ih: Weights, W_hh: Weights, b_ih: Weights, b_hh: Weights, seq_lengths: Array,
     input_size: int, hidden_size: int, num_layers: int, dropout: float, bidirectional: bool,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Return what `lstm` returns, for weights by layer as `unpack_lstm_weights` gives them."""
+    """Return what `lstm` returns, for weights by layer as `unpack_lstm_weights` gives them, which have the sizes."""
+    return _layers(x, h_0, c_0, W_ih, W_hh, b_ih, b_hh, seq_lengths, num_layers, dropout, bidirectional, None)
+
+
+@functools.partial(jit, static_argnums=(8, 9, 10, 11))
+def _layers(
+    x: Array, h_0: Array, c_0: Array, W_ih: Weights, W_hh: Weights, b_ih: Weights, b_hh: Weights, seq_lengths: Array,
+    num_layers: int, dropout: float, bidirectional: bool, precision: PrecisionLike,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     if seq_lengths.dtype != np.int32:
         raise NotImplementedError(f"`seq_lengths` can only be int32, got {seq_lengths.dtype}.")
     if dropout != 0.0:
@@ -126,7 +135,8 @@ def lstm_ref(
         for direction in range(2 if bidirectional else 1):
             k = layer * (2 if bidirectional else 1) + direction
             xs = _flipped(ys, seq_lengths) if direction else ys
-            found, h, c = _layer(xs, h_0[k], c_0[k], W_ih[k], W_hh[k], b_ih[k], b_hh[k], seq_lengths)
+            weights = W_ih[k], W_hh[k], b_ih[k], b_hh[k]
+            found, h, c = _layer(xs, h_0[k], c_0[k], *weights, seq_lengths, precision)
             outputs.append(_flipped(found, seq_lengths) if direction else found)
             finals.append((h, c))
         ys = concatenate(outputs, axis=-1)
@@ -135,7 +145,7 @@ def lstm_ref(
 
 def lstm(
     x: Array, h_0: Array, c_0: Array, weights: Array, seq_lengths: Array, input_size: int, hidden_size: int,
-    num_layers: int, dropout: float, bidirectional: bool, precision: Any = None,
+    num_layers: int, dropout: float, bidirectional: bool, precision: PrecisionLike = None,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return the outputs of an LSTM, (batch, time, directions * hidden), and its last states h and c.
 
@@ -143,9 +153,8 @@ def lstm(
     `seq_lengths` says how many steps of each sequence count: outputs after them are zero. It runs on every device.
     Raises `NotImplementedError` for dropout and for lengths that are not int32.
     """
-    compute_types(precision)  # a precision, or an error
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
-    return lstm_ref(x, h_0, c_0, *parts, seq_lengths, input_size, hidden_size, num_layers, dropout, bidirectional)
+    return _layers(x, h_0, c_0, *parts, seq_lengths, num_layers, dropout, bidirectional, precision)
 
 
 def lstm_fwd(
