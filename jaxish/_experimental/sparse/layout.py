@@ -137,33 +137,27 @@ def nonzero_keys(mask: Tensor, nse: int) -> Tensor:
 
 def without_duplicates(data: Tensor, keys: Tensor, count: int, nse: int) -> tuple[Tensor, Tensor]:
     """Return data and keys (batch, nse) sorted by key, elements with one key added, padded or cut to `nse`."""
-    ordered, slots = _slots(keys, count)
-    slots = torch.where(ordered >= count, nse, slots.clamp(max=nse))
-    order = torch.argsort(keys, dim=-1, stable=True)
+    ordered, order, is_new = _ordered(keys)
+    slots = torch.where(ordered >= count, nse, (is_new.cumsum(-1) - 1).clamp(max=nse))
     data = gathered(data, order) if data.shape[1] else data
     blank = torch.full((keys.shape[0], nse + 1), count, device=keys.device)
     return scattered(data, slots, nse), blank.scatter(1, slots, ordered)[:, :nse]
 
 
-def _slots(keys: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return sorted keys, and for each how many different keys come before it."""
-    ordered = torch.sort(keys, -1).values
-    if not keys.shape[-1]:
-        return ordered, ordered
+def _ordered(keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return sorted keys, their former places, and which differ from the one before."""
+    ordered, order = torch.sort(keys, dim=-1, stable=True)
     is_new = torch.cat([torch.ones_like(ordered[:, :1], dtype=torch.bool), ordered[:, 1:] != ordered[:, :-1]], 1)
-    return ordered, is_new.cumsum(-1) - 1
+    return ordered, order, is_new
 
 
 def different_keys(keys: Tensor, count: int) -> Tensor:
     """Return how many different keys there are in each batch, padding aside."""
-    ordered, slots = _slots(keys, count)
-    return torch.where(ordered < count, slots + 1, 0).amax(-1) if keys.shape[-1] else keys.new_zeros(keys.shape[0])
+    ordered, _, is_new = _ordered(keys)
+    return (is_new & (ordered < count)).sum(-1)
 
 
 def is_first(keys: Tensor) -> Tensor:
     """Tell which elements are the first of their batch to have their key."""
-    ordered, order = torch.sort(keys, dim=-1, stable=True)
-    if not keys.shape[-1]:
-        return torch.zeros_like(keys, dtype=torch.bool)
-    is_new = torch.cat([torch.ones_like(ordered[:, :1], dtype=torch.bool), ordered[:, 1:] != ordered[:, :-1]], 1)
+    _, order, is_new = _ordered(keys)
     return torch.zeros_like(is_new).scatter(1, order, is_new)
