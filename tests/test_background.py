@@ -140,7 +140,9 @@ print("the same" if worker().pid == first else "another", flush=True)
     with contextlib.suppress(OSError):  # how Linux tells that nobody has the terminal any more
         while part := os.read(ours, 1000):
             was_ready, said = b"ready\r\n" in said, said + part
-            if b"ready\r\n" in said and not was_ready:  # with its end: an interrupt drops what a terminal has not written
+            if (
+                b"ready\r\n" in said and not was_ready
+            ):  # with its end: an interrupt drops what a terminal has not written
                 os.write(ours, b"\x03")  # Ctrl-C: the terminal signals the processes in its foreground
     os.close(ours)
     assert process.wait() == 0

@@ -89,13 +89,13 @@ def hyp1f1(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     p, q, z = (torch.where(plain, 1.0, t) for t in (p, wide_b, z))
     far = z >= _FAR
     near = torch.exp(torch.where(turned, wide_x, 0.0)) * _series([p], [q], torch.where(far, 1.0, z), False)[0]
-    (tail,) = _asymptotic(p, q, torch.where(far, z, _FAR))
+    tail = _asymptotic(p, q, torch.where(far, z, _FAR))
     found = torch.where(far, tail * torch.exp(torch.where(turned, 0.0, z)), near)
     found = torch.where(wide_a == wide_b, torch.exp(wide_x), torch.where(wide_b == 0, math.inf, found))
     return torch.where(wide_a == 0, 1.0, found).to(x.dtype)
 
 
-def _asymptotic(a: Tensor, b: Tensor, z: Tensor) -> list[Tensor]:
+def _asymptotic(a: Tensor, b: Tensor, z: Tensor) -> Tensor:
     """Return exp(-z) 1F1(a, b, z) for large z, by as many terms as get smaller."""
 
     def step(k: Tensor, term: Tensor, total: Tensor, a: Tensor, b: Tensor, z: Tensor) -> list[Tensor]:
@@ -106,7 +106,7 @@ def _asymptotic(a: Tensor, b: Tensor, z: Tensor) -> list[Tensor]:
 
     one = torch.ones_like(z)
     _, total = until_settled(step, [one, one], [a, b, z])
-    return [torch.where(_is_ending(a), 0.0, _gamma_ratio([b], [a]) * torch.exp((a - b) * torch.log(z)) * total)]
+    return torch.where(_is_ending(a), 0.0, _gamma_ratio([b], [a]) * torch.exp((a - b) * torch.log(z)) * total)
 
 
 def _hyp1f1_slopes(a: Tensor, b: Tensor, x: Tensor) -> list[Tensor]:

@@ -1,5 +1,6 @@
 """Error functions, the normal distribution's functions, and integrals of Gaussians and waves."""
 
+import functools
 import math
 
 import numpy as np
@@ -103,7 +104,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     array = as_array(x)
     if array.dtype not in (np.float32, np.float64):
         raise TypeError(f"x.dtype={array.dtype} is not supported.")
-    return Array(_LOG_NDTR[series_order](tensor_of(array)), False)
+    return Array(_log_ndtr_of(series_order)(tensor_of(array)), False)
 
 
 def _log_ndtr(t: Tensor, terms: int) -> Tensor:
@@ -118,15 +119,13 @@ def _log_ndtr(t: Tensor, terms: int) -> Tensor:
     return torch.where(upper, -part, torch.where(t > low, torch.log(part), tail))
 
 
+@functools.cache
 def _log_ndtr_of(terms: int) -> Elementwise:
     def slope(x: Tensor) -> Tensor:
         return torch.exp(-0.5 * x.square() - 0.5 * math.log(2 * math.pi) - function(x))
 
-    function = Elementwise(f"log_ndtr_{terms}", lambda t: _log_ndtr(t, terms), (slope,))
+    function = Elementwise("log_ndtr", lambda t: _log_ndtr(t, terms), (slope,), parameters=(terms,))
     return function
-
-
-_LOG_NDTR = [_log_ndtr_of(terms) for terms in range(31)]
 
 
 # Patefield and Tandy, "Fast and accurate calculation of Owen's T function", Journal of Statistical Software 5 (2000),
