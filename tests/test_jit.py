@@ -183,11 +183,6 @@ def test_cost_analysis_runs_nothing():
     assert loop.lower(np.ones((3, 3), np.float32)).cost_analysis()["flops"] == 54 + 9  # the body once, as XLA counts
 
 
-def test_make_jaxpr_prints_as_jax_does():
-    text = str(jaxish.make_jaxpr(lambda x, y: jaxish.numpy.sin(x) * y)(1.0, 2.0))
-    assert text == "{ lambda ; a:f32[] b:f32[]. let\n    c:f32[] = sin a\n    d:f32[] = mul c b\n  in (d,) }"
-
-
 @pytest.fixture
 def tier():
     flag = config.jit_tier
@@ -254,8 +249,8 @@ def test_loops_over_different_custom_functions_are_different_code():
     def loop(scale):
         f = jaxish.custom_jvp(lambda x: x * scale)
         f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
-        return jaxish.make_jaxpr(lambda x: jaxish.lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0])(1.0)
+        return jaxish.jit(lambda x: jaxish.lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0]).trace(1.0)
 
-    nodes = [node for scale in (2.0, 3.0) for node in loop(scale).graph.graph.module.graph.nodes]
+    nodes = [node for scale in (2.0, 3.0) for node in loop(scale)._program.closed.graph.module.graph.nodes]
     identities = [node.target.identity() for node in nodes if hasattr(node.target, "identity")]
     assert len(set(identities)) == 2

@@ -431,6 +431,8 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
                 "the value to a standard numpy array."
             )
         dtype = dtypes.canonicalize_dtype(x.dtype)
+        if graph.tracing and isinstance(x, np.generic) and dtype.kind in "bif":  # a number of the graph's, not an input
+            return Array(scalar_tensor(x.astype(dtype).item(), dtypes.to_torch(dtype), device))
         with np.errstate(over="ignore"):
             return Array(from_numpy(np.asarray(x).astype(dtype, copy=False), device))
     if hasattr(x, "__jax_array__"):

@@ -27,7 +27,7 @@ _states: dict[tuple[Any, ...], int] = {}
 def state() -> int:
     """Return a number that is the same whenever the same values are in force."""
     if _thread.state_epoch != _epoch:
-        values = (*(flag.value for flag in FLAGS.values() if flag.traced), mesh.value)
+        values = (*(flag.value for flag in FLAGS.values() if flag.traced), mesh.value, keeps_calls.value)
         _thread.state = _states.setdefault(values, len(_states))
         _thread.state_epoch = _epoch
     return _thread.state
@@ -167,6 +167,9 @@ FLAGS = {flag.name: flag for flag in list(globals().values()) if isinstance(flag
 
 # The meshes in force (`_devices/meshes.py`): no option of the user's, but traced programs depend on them.
 mesh = Flag("jaxish_mesh_in_force", None, "The mesh of set_mesh, that of use_abstract_mesh, and that of `with mesh:`.")
+
+# Whether calls of jitted functions stay calls in what is traced, so that jaxprs show them (`make_jaxpr`).
+keeps_calls = Flag("jaxish_keeps_calls", False, "Calls of jitted functions stay calls in traced graphs.")
 
 
 class Config:

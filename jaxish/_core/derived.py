@@ -111,33 +111,20 @@ def _batched_type(type: TensorType, dim: int | None, size: int) -> TensorType:
     return TensorType((*type.shape[:dim], size, *type.shape[dim:]), type.dtype, type.device)
 
 
-def widened(graph: Graph, before: Sequence[TensorType], after: Sequence[TensorType], position: int) -> Graph:
-    """Return the graph with further inputs that it ignores, `before` and `after` its first `position` inputs."""
+def placed(graph: Graph, types: Sequence[TensorType], places: Sequence[int]) -> Graph:
+    """Return the graph with inputs of `types`: its own are those at `places`, and it ignores the others."""
     wide, copies = fx.Graph(), {}
-    inputs = graph.module.graph.find_nodes(op="placeholder")
-
-    def placeholder(type: TensorType, node: fx.Node | None) -> None:
-        copy = wide.placeholder(f"arg{len(wide.nodes)}")
-        if node is not None:
-            copies[node] = copy
-            copy.meta = dict(node.meta)
-
-    for type in before:
-        placeholder(type, None)
-    for index, (node, type) in enumerate(zip(inputs, graph.in_types, strict=True)):
-        if index == position:
-            for extra in after:
-                placeholder(extra, None)
-        placeholder(type, node)
-    if position == len(inputs):
-        for extra in after:
-            placeholder(extra, None)
+    inputs = dict(zip(places, graph.module.graph.find_nodes(op="placeholder"), strict=True))
+    for place in range(len(types)):
+        copy = wide.placeholder(f"arg{place}")
+        if place in inputs:
+            copies[inputs[place]] = copy
+            copy.meta = dict(inputs[place].meta)
     for node in graph.module.graph.nodes:
         if node.op not in ("placeholder", "output"):
             copies[node] = wide.node_copy(node, lambda n: copies[n])
     wide.output([copies[n] for n in graph.module.graph.output_node().args[0]])  # pyright: ignore
-    types = (*before, *graph.in_types[:position], *after, *graph.in_types[position:])
-    return Graph(fx.GraphModule(graph.module, wide, "jaxish_graph"), types, graph.out_types)
+    return Graph(fx.GraphModule(graph.module, wide, "jaxish_graph"), tuple(types), graph.out_types)
 
 
 def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:

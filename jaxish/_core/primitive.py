@@ -112,6 +112,13 @@ class Primitive:
         parameters = sorted((k, v) for k, v in vars(self).items() if k not in self.rules)
         return f"{self.__name__}({', '.join(f'{k}={_described(v)}' for k, v in parameters)})"
 
+    def equation(self) -> tuple[Any, dict[str, Any]] | None:
+        """Return what this is in a jaxpr: JAX's name, or a user's primitive, and parameters, graphs standing for jaxprs.
+
+        None where JAX has no such operation.
+        """
+        return None
+
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if functorch.peek_interpreter_stack() is not None:
             return list(_Apply.apply(self, *inputs))  # pyright: ignore

@@ -16,6 +16,7 @@ from . import config, dtypes, graph, selection
 from .array import Array, as_array, check_arraylike, device_of, is_arraylike, scalar_tensor, tensor_of
 from .dtypes import TO_NUMPY, TO_TORCH
 from .extended import refuse
+from .operations import shown_as
 
 
 def tensors(function: str, *args: Any) -> list[Tensor]:
@@ -126,6 +127,10 @@ def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 _UNORDERED = (torch.uint16, torch.uint32, torch.uint64)
 
 
+@shown_as(
+    "convert_element_type",
+    lambda tensor, dtype: {"new_dtype": TO_NUMPY[dtype], "weak_type": False, "sharding": None},
+)
 def _float_to_int(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     # C leaves out-of-range conversions undefined; XLA saturates.
     info = torch.iinfo(dtype)

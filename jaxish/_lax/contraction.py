@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array
+from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
@@ -93,7 +94,19 @@ def dot_general(
                 f"{dtypes.TO_NUMPY[wanted]} for result type of {dtypes.TO_NUMPY[dtype]}."
             )
         dtype = wanted
-    return Array(contract(a, b, numbers, dtype, types), weak_a and weak_b)
+    preferred = None if preferred_element_type is None else dtypes.TO_NUMPY[dtype]
+    return Array(_product(a, b, numbers, dtype, types, precision, preferred), weak_a and weak_b)
+
+
+def _shown(a: Tensor, b: Tensor, numbers: "Numbers", dtype: torch.dtype, types: Any, *options: Any) -> dict[str, Any]:
+    lc, rc, lb, rb = numbers
+    shown = {"dimension_numbers": ((lc, rc), (lb, rb)), "precision": options[0]}
+    return {**shown, "preferred_element_type": options[1], "out_sharding": None}
+
+
+@shown_as("dot_general", _shown)
+def _product(a: Tensor, b: Tensor, numbers: "Numbers", dtype: torch.dtype, types: Any, *_: Any) -> Tensor:
+    return contract(a, b, numbers, dtype, types)
 
 
 Numbers = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]

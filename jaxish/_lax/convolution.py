@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array
+from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
@@ -218,6 +219,7 @@ def conv_general_dilated(
             f"{tuple(x.shape)} and {tuple(w.shape)}."
         )
     rank = x.dim() - 2
+    given = (x, w)
     x, w = x.permute(*numbers.lhs_spec), w.permute(*numbers.rhs_spec)
     strides = tuple(map(operator.index, window_strides))
     if any(s < 1 for s in strides):
@@ -243,13 +245,32 @@ def conv_general_dilated(
     if preferred_element_type is not None:
         dtype = dtypes.to_torch(dtypes.requested_dtype(preferred_element_type, "conv_general_dilated"))
         _check_preferred(x.dtype, dtype)
+    preferred = None if preferred_element_type is None else dtypes.TO_NUMPY[dtype]
+    return Array(_convolved_in(*given, numbers, window, dtype, precision, preferred), weak_x and weak_w)
+
+
+def _shown(
+    x: Tensor, w: Tensor, numbers: ConvDimensionNumbers, window: "Window", dtype: torch.dtype, *options: Any
+) -> dict[str, Any]:
+    return {
+        "window_strides": window.strides, "padding": window.pads, "lhs_dilation": window.lhs_dilation,
+        "rhs_dilation": window.rhs_dilation, "dimension_numbers": numbers, "feature_group_count": window.feature_groups,
+        "batch_group_count": window.batch_groups, "precision": options[0], "preferred_element_type": options[1],
+        "out_sharding": None,
+    }  # fmt: skip
+
+
+@shown_as("conv_general_dilated", _shown)
+def _convolved_in(
+    x: Tensor, w: Tensor, numbers: ConvDimensionNumbers, window: "Window", dtype: torch.dtype, precision: Any, _: Any
+) -> Tensor:
+    x, w = x.permute(*numbers.lhs_spec), w.permute(*numbers.rhs_spec)
     types = compute_types(precision)
     work = _work_dtype(x.dtype, dtype)
     if types is not None and x.dtype.is_floating_point:
         x, w, work = x.to(types[0]), w.to(types[1]), types[2]
     out = convert(convolved(convert(x, work), convert(w, work), window), dtype)
-    out = out.permute([list(numbers.out_spec).index(d) for d in range(rank + 2)])
-    return Array(out, weak_x and weak_w)
+    return out.permute([list(numbers.out_spec).index(d) for d in range(x.dim())])
 
 
 def _work_dtype(dtype: torch.dtype, wanted: torch.dtype) -> torch.dtype:

@@ -15,6 +15,7 @@ from .._core import dtypes, unsigned
 from .._core.array import Array, device_of, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.extended import moves_elements
+from .._core.operations import shown_as
 from .._core.typing import ArrayLike
 from .._tensors.elements import GatherScatterMode, has_cheap_value, put_elements, put_slice, take_elements
 from . import operands as ops
@@ -91,7 +92,7 @@ def dynamic_update_slice(
             f"{tuple(u.shape)} for operand shape {tuple(t.shape)}."
         )
     check_same_dtypes("dynamic_update_slice", t, u)
-    return Array(_updated(t, u, starts, 0))
+    return Array(_written(t, u, starts))
 
 
 @moves_elements(0, 1, updates=True)
@@ -191,6 +192,7 @@ def _clamped(start: Start, room: int) -> Start:
     return max(0, min(start, room)) if isinstance(start, int) else start.clamp(0, room)
 
 
+@shown_as("dynamic_slice", lambda t, starts, sizes: {"slice_sizes": tuple(sizes)})
 def _sliced(t: Tensor, starts: Sequence[Start], sizes: Sequence[int]) -> Tensor:
     for d, (start, n) in enumerate(zip(starts, sizes, strict=True)):
         if n == t.shape[d]:
@@ -202,6 +204,11 @@ def _sliced(t: Tensor, starts: Sequence[Start], sizes: Sequence[int]) -> Tensor:
             places = start + torch.arange(n, device=t.device, dtype=start.dtype)
             t = unsigned.via_bits(lambda x, d=d, p=places: x.index_select(d, p.to(torch.int64)), t)
     return t
+
+
+@shown_as("dynamic_update_slice", lambda t, u, starts: {})
+def _written(t: Tensor, u: Tensor, starts: Sequence[Start]) -> Tensor:
+    return _updated(t, u, starts, 0)
 
 
 def _updated(t: Tensor, u: Tensor, starts: Sequence[Start], d: int) -> Tensor:

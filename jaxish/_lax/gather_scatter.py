@@ -16,6 +16,7 @@ from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, tensor_of
 from .._core.extended import moves_elements
 from .._core.graph import is_plain_evaluation
+from .._core.operations import shown_as
 from .._core.primitive import differentiable
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
@@ -127,6 +128,23 @@ def gather(
     numbers = GatherDimensionNumbers(*(tuple(d) for d in dimension_numbers))
     sizes = check_shapelike("gather", "slice_sizes", tuple(slice_sizes))
     _check_gather(t, indices, numbers, sizes)
+    return Array(_gathered(t, indices, numbers, sizes, how, fill_value, unique_indices, indices_are_sorted), weak)
+
+
+def _shown_gather(
+    t: Tensor, indices: Tensor, numbers: Any, sizes: Any, how: Any, fill: Any, *flags: bool
+) -> dict[str, Any]:
+    return {
+        "dimension_numbers": numbers, "slice_sizes": sizes, "unique_indices": flags[0], "indices_are_sorted": flags[1],
+        "mode": how, "fill_value": fill,
+    }  # fmt: skip
+
+
+@shown_as("gather", _shown_gather)
+def _gathered(
+    t: Tensor, indices: Tensor, numbers: GatherDimensionNumbers, sizes: tuple[int, ...], how: GatherScatterMode,
+    fill_value: Any, *promises: bool,
+) -> Tensor:  # fmt: skip
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     windows = _windows(
         t.shape, indices, numbers.start_index_map, sizes, dropped, numbers.operand_batching_dims,
@@ -143,7 +161,7 @@ def gather(
             value = torch.full((), fill, dtype=t.dtype, device=t.device)
         inside = windows.inside[(..., *(None,) * (found.dim() - windows.inside.dim()))]
         found = selection.where(inside, found, value)
-    return Array(_batch_dims_out(found, windows, dropped, t.dim(), numbers.offset_dims), weak)
+    return _batch_dims_out(found, windows, dropped, t.dim(), numbers.offset_dims)
 
 
 def _mode(mode: Any) -> GatherScatterMode:

@@ -18,6 +18,7 @@ from .._core import dtypes, selection, unsigned
 from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
 from .._core.extended import fills_elements, moves_elements
+from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -415,8 +416,13 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[t
             f"Dimension size after padding is not at least 0, got result shape {shape}, for padding_config {config} "
             f"and operand shape {tuple(t.shape)}"
         )
+    return Array(_padded_with(t, fill, config), weak and value._weak)
+
+
+@shown_as("pad", lambda t, fill, config: {"padding_config": config})
+def _padded_with(t: Tensor, fill: Tensor, config: tuple[tuple[int, ...], ...]) -> Tensor:
     is_zero = has_cheap_value(fill) and not fill.item()
-    return Array(padded(t, None if is_zero else fill, config), weak and value._weak)
+    return padded(t, None if is_zero else fill, config)
 
 
 def padded(t: Tensor, fill: Tensor | None, config: Sequence[tuple[int, ...]]) -> Tensor:

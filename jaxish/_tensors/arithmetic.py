@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .._core import selection, unsigned
 from .._core.graph import is_plain_evaluation
+from .._core.operations import shown_as
 from .elementwise import Elementwise
 
 _ABSOLUTE = Elementwise("abs", torch.abs, (lambda x: torch.where(x >= 0, 1.0, -1.0).to(x.dtype),))
@@ -32,7 +33,7 @@ def sign(x: Tensor) -> Tensor:
     return selection.where((x == 0) | (x != x), x.detach(), torch.sign(x))
 
 
-def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+def _clamp(low: Tensor, x: Tensor, high: Tensor) -> Tensor:
     return unsigned.minimum(unsigned.maximum(x, low), high)
 
 
@@ -40,9 +41,9 @@ _CLAMP = Elementwise(
     "clamp",
     _clamp,
     (
-        lambda x, low, high: (x > low) & (x < high),
-        lambda x, low, high: low > x,
-        lambda x, low, high: high < x,
+        lambda low, x, high: low > x,
+        lambda low, x, high: (x > low) & (x < high),
+        lambda low, x, high: high < x,
     ),
 )
 
@@ -50,8 +51,8 @@ _CLAMP = Elementwise(
 def clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Return x limited to low and high; nothing has a derivative where x equals a bound."""
     if not x.dtype.is_floating_point or is_plain_evaluation():
-        return _clamp(x, low, high)
-    return _CLAMP(x, low, high)
+        return _clamp(low, x, high)
+    return _CLAMP(low, x, high)
 
 
 def acosh(x: Tensor) -> Tensor:
@@ -86,6 +87,7 @@ def _negative_power(exponent: int) -> Elementwise:
     )
 
 
+@shown_as("integer_pow", lambda x, exponent: {"y": exponent})
 def integer_power(x: Tensor, exponent: int) -> Tensor:
     """Return x**exponent for a Python integer exponent, not negative where x is an integer."""
     if exponent == 2:

@@ -8,6 +8,7 @@ functions of the operands made of torch operators and other primitives, so that 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -71,6 +72,16 @@ class Elementwise:
 _LARGE = 4096  # elements
 
 
+# What JAX has a primitive for, by our name.
+_IN_JAX = {
+    name: name
+    for name in (
+        "abs", "atan2", "bessel_i0e", "bessel_i1e", "cbrt", "clamp", "erf", "erf_inv", "exp", "igamma", "igamma_grad_a",
+        "igammac", "log", "log1p", "nextafter", "polygamma", "pow", "sqrt", "zeta",
+    )
+} | {"betainc": "regularized_incomplete_beta"}  # fmt: skip
+
+
 class _ElementwisePrimitive(Primitive):
     kernel: Kernel | None = None
     is_elementwise = True
@@ -82,6 +93,9 @@ class _ElementwisePrimitive(Primitive):
     ) -> None:  # fmt: skip
         self.__name__ = name
         self._run, self._contracted, self.partials, self.parameters = run, contracted, partials, parameters
+
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return (_IN_JAX[self.__name__], {}) if self.__name__ in _IN_JAX and not self.parameters else None
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         shape = torch.broadcast_shapes(*(t.shape for t in inputs))

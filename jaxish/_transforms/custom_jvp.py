@@ -30,6 +30,12 @@ class CustomJVPCall(Primitive):
     def __init__(self, body: Graph, captured: int, rule: Rule, function_name: str) -> None:
         self.body, self.captured, self.rule, self.function_name = body, captured, rule, function_name
 
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return self.__name__, {
+            "name": self.function_name, "call_jaxpr": self.body, "jvp_jaxpr_fun": self.rule,
+            "num_consts": self.captured, "symbolic_zeros": False,
+        }  # fmt: skip
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
 

@@ -34,6 +34,12 @@ class CustomVJPCall(Primitive):
     def __init__(self, body: Graph, forward: Callable[[], "_ForwardRule"], captured: int) -> None:
         self.body, self.forward, self.captured = body, forward, captured
 
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return self.__name__, {
+            "name": self.forward().function_name, "call_jaxpr": self.body, "fwd_jaxpr_thunk": self.forward,
+            "num_consts": self.captured,
+        }  # fmt: skip
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
 

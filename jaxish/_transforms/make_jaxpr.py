@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from .._core import axes
+from .._core import axes, config
 from .flat import check_callable, wraps
 from .jit import Jitted
 from .signature import Signature
@@ -28,6 +28,7 @@ def make_jaxpr(
         with ExitStack() as stack:
             for name, size in axis_env or ():
                 stack.enter_context(axes.bound(name, size))
+            stack.enter_context(config.keeps_calls(True))
             traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 

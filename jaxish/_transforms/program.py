@@ -30,8 +30,19 @@ class Call(Primitive):
 
     __name__ = "jit"
 
-    def __init__(self, body: Graph) -> None:
-        self.body = body
+    rules = ("name",)
+
+    def __init__(self, body: Graph, name: str = "") -> None:
+        self.body, self.name = body, name
+
+    def _of(self, body: Graph) -> "Call":
+        return Call(body, self.name)
+
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return "jit", {
+            "name": self.name, "jaxpr": self.body, "donated_invars": (False,) * len(self.body.in_types),
+            "inline": False, "keep_unused": False,
+        }  # fmt: skip
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
@@ -40,19 +51,19 @@ class Call(Primitive):
         return list(executable.of(self.body).run(*inputs))
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        results = Call(derived.batched(self.body, dims, size, popped_axis()))(*inputs)
+        results = self._of(derived.batched(self.body, dims, size, popped_axis()))(*inputs)
         return results, [0] * len(results)
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return derived.jvp_rule(self.body, Call, primals, tangents)
+        return derived.jvp_rule(self.body, self._of, primals, tangents)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return derived.vjp_rule(self.body, Call, primals, results, cotangents)
+        return derived.vjp_rule(self.body, self._of, primals, results, cotangents)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        if graph.is_tracing():
+        if graph.is_tracing() and not config.keeps_calls.value:
             return self.body(*inputs)
-        results = residuals.differentiated(self.body, inputs, Call)
+        results = residuals.differentiated(self.body, inputs, self._of)
         return super().__call__(*inputs) if results is None else results
 
 
@@ -72,7 +83,7 @@ class Program:
         if functorch.peek_interpreter_stack() is None and not graph.tracing:
             results = executable.of(closed.graph).run(*closed.captured, *tensors)
         else:
-            results = Call(closed.graph)(*closed.closure(), *tensors)
+            results = Call(closed.graph, self.name)(*closed.closure(), *tensors)
         if len(results) == 1 and self.out_kinds[0] is False and self.out_spec.is_leaf():
             return Array(results[0])
         return self.out_spec.unflatten(map(from_kind, results, self.out_kinds))

@@ -34,6 +34,9 @@ class Checkpoint(Primitive):
     def __init__(self, body: Graph, save: Callable[[fx.Node], bool]) -> None:
         self.body, self.save = body, save
 
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return self.__name__, {"jaxpr": self.body, "prevent_cse": True, "differentiated": False, "policy": self.save}
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
 
@@ -208,6 +211,9 @@ class Name(Primitive):
 
     def __init__(self, label: str) -> None:
         self.label = label
+
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return self.__name__, {"name": self.label}
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[0])]

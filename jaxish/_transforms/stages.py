@@ -8,8 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 from .._compile import executable
 from .._core import tree
 from .._core.array import Array, tensor_of, type_text
+from .._jaxprs.ir import ClosedJaxpr
+from .._jaxprs.raising import closed_jaxpr
 from .cost import bytes_of, cost_of
-from .jaxpr import ClosedJaxpr, closed_jaxpr
 from .program import Program
 
 
@@ -47,7 +48,8 @@ class Traced:
     @cached_property
     def jaxpr(self) -> ClosedJaxpr:
         """The graph, in JAX's notation."""
-        return closed_jaxpr(self._program)
+        program = self._program
+        return closed_jaxpr(program.closed, program.in_avals, program.out_avals, program.name)
 
     @property
     def out_info(self) -> Any:

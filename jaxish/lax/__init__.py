@@ -216,8 +216,11 @@ from .._lax.transcendental import sinh as sinh
 from .._lax.transcendental import sqrt as sqrt
 from .._lax.transcendental import tan as tan
 from .._lax.transcendental import tanh as tanh
+from .._lax.vocabulary import of_lax as _primitives
 from .._lax.windows import reduce_window as reduce_window
 from .._lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
 from .._tensors.elements import GatherScatterMode as GatherScatterMode
 from .._transforms.placement import with_sharding_constraint as with_sharding_constraint
 from . import linalg as linalg
+
+globals().update(_primitives())

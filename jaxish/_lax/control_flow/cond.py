@@ -14,7 +14,7 @@ from torch import Tensor
 from ..._compile import executable
 from ..._compile.lowering import choice
 from ..._compile.structured import Opaque
-from ..._core import config, derived, dtypes, tree
+from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
@@ -35,6 +35,9 @@ class Cond(Opaque):
 
     def __init__(self, branches: Sequence[Graph]) -> None:
         self.branches = tuple(branches)
+
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return "cond", {"branches": self.branches}
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.branches[0].out_types
@@ -135,7 +138,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         raise ValueError("Empty branch sequence")
     if len(branches) == 1:
         return branches[0](*operands)
-    clamped = tensor_of(position).to(torch.int64).clamp(0, len(branches) - 1).to(torch.int32)
+    place = tensor_of(position)
+    place = place if place.dtype is torch.int32 else place.to(torch.int64)
+    clamped = place.clamp(0, len(branches) - 1).to(torch.int32)
     if config.disable_jit.value and not is_abstract(position):
         return branches[int(clamped)](*operands)
     return _branch(clamped, branches, operands, "switch", [f"branch {i}" for i in range(len(branches))])
@@ -156,23 +161,21 @@ def _branch(
     if value is not None:
         results = programs[int(value)].closed(*operands.tensors)
     else:
-        results = _as_primitive(programs)(index, *_closures(programs), *operands.tensors)
+        primitive, captured = _as_primitive(programs, operands.tensors)
+        results = primitive(index, *captured, *operands.tensors)
     return programs[0].out_spec.unflatten(arrays_from(results, kinds))
 
 
-def _closures(programs: Sequence[Program]) -> list[Tensor]:
-    return [tensor for program in programs for tensor in program.closed.closure()]
-
-
-def _as_primitive(programs: Sequence[Program]) -> Primitive:
-    """Give every branch the captured tensors of all branches, so that their inputs are the same."""
-    captured = [[TensorType.of(t) for t in p.closed.captured] for p in programs]
-    graphs = []
-    for position, program in enumerate(programs):
-        before = [t for types in captured[:position] for t in types]
-        after = [t for types in captured[position + 1 :] for t in types]
-        graphs.append(derived.widened(program.closed.graph, before, after, len(captured[position])))
-    return Cond(graphs)
+def _as_primitive(programs: Sequence[Program], operands: Sequence[Tensor]) -> tuple[Primitive, list[Tensor]]:
+    """Return the branches with the same inputs, each with all that any captures, and the captured tensors."""
+    captured = {id(t): t for program in programs for t in program.closed.captured}
+    places = {key: place for place, key in enumerate(captured)}
+    types = [TensorType.of(t) for t in (*captured.values(), *operands)]
+    own = range(len(captured), len(types))
+    graphs = [
+        derived.placed(p.closed.graph, types, [*(places[id(t)] for t in p.closed.captured), *own]) for p in programs
+    ]
+    return Cond(graphs), list(map(graph.lift, captured.values())) if graph.tracing else list(captured.values())
 
 
 def _check_branches(

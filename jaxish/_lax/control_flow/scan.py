@@ -38,6 +38,12 @@ class Scan(Opaque):
         first, second = self.consts, self.consts + self.carries
         return list(values[:first]), list(values[first:second]), list(values[second:])
 
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return "scan", {
+            "jaxpr": self.body, "length": self.length, "reverse": self.reverse, "num_consts": self.consts,
+            "num_carry": self.carries, "unroll": self.unroll,
+        }  # fmt: skip
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         carry, ys = self.body.out_types[: self.carries], self.body.out_types[self.carries :]
         return [*carry, *(TensorType((self.length, *y.shape), y.dtype, y.device) for y in ys)]

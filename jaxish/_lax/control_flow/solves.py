@@ -85,7 +85,8 @@ def custom_root(
 
     parts = [residual.closed, tangent.closed]
     captured = [TensorType.of(t) for closed in parts for t in closed.captured]
-    body = derived.widened(solution.closed.graph, captured, [], 0)
+    types = [*captured, *solution.closed.graph.in_types]
+    body = derived.placed(solution.closed.graph, types, range(len(captured), len(types)))
     rule = _RootRule(body, residual.closed.graph, tangent.closed.graph, [len(c.captured) for c in parts], count)
     tensors = [t for closed in [*parts, solution.closed] for t in closed.closure()]
     results = rule.call(*tensors, *guess.tensors)

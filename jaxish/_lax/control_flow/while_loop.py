@@ -40,6 +40,12 @@ class While(Opaque):
         first, second = self.cond_consts, self.cond_consts + self.body_consts
         return list(values[:first]), list(values[first:second]), list(values[second:])
 
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return "while", {
+            "cond_jaxpr": self.cond, "body_jaxpr": self.body, "cond_nconsts": self.cond_consts,
+            "body_nconsts": self.body_consts,
+        }  # fmt: skip
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
 
@@ -115,7 +121,8 @@ class While(Opaque):
         types = [*const_types, *(t for t, a in zip(const_types, active, strict=False) if a), *carry_types]
         body = derived.cached(pushed, ("while", consts), lambda: graph.trace(step, types).graph)
         tangent_types = carry_types[carries:]
-        cond = derived.widened(self.cond, (), tangent_types, len(self.cond.in_types))
+        cond_types = self.cond.in_types
+        cond = derived.placed(self.cond, [*cond_types, *tangent_types], range(len(cond_types)))
         loop = While(cond, body, self.cond_consts, consts + len(given))
         results = loop(*cond_consts, *body_consts, *given, *init, *tangent_init)
         found = iter(results[carries:])

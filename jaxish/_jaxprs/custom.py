@@ -1,0 +1,200 @@
+"""Primitives that users define, bound: structured primitives with the rules of their tables.
+
+Forward mode is the user's jvp rule. Reverse mode is that rule pulled back: while it is, a primitive whose arguments
+depend on the tangents is linear in them, and its transpose rule is used.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._compile.structured import Opaque
+from .._core import axes, dtypes, functorch, graph
+from .._core.array import Array, as_array, from_kind, tensor_of
+from .._core.avals import ShapedArray, aval_of
+from .._core.graph import TensorType
+from .._core.primitive import Dims, conjugate, differentiable, instantiate, popped_axis
+from .._core.target import Target
+from . import rules
+from .rules import UndefinedPrimal, Zero
+
+lowerings: dict[Any, Callable[..., Any]] = {}  # what spells a primitive out in functions of this library
+
+
+def bind(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Return the results of a primitive that a user defines."""
+    if functorch.peek_interpreter_stack() is None and not graph.tracing:
+        return primitive.impl(*args, **params)
+    try:
+        arrays = [as_array(a) for a in args]
+    except TypeError as error:
+        raise TypeError(f"Error interpreting argument to {primitive} as a JAX value: {error}") from None
+    call = Bound(primitive, params, [a.kind for a in arrays])
+    results = [from_kind(t, kind) for t, kind in zip(call(*map(tensor_of, arrays)), call.out_kinds(), strict=False)]
+    return results if primitive.multiple_results else results[0]
+
+
+class _Linear(threading.local):
+    """The functorch levels at which a rule is being pulled back, so that what depends on their tensors is linear."""
+
+    def __init__(self) -> None:
+        self.levels: set[tuple[int, Any]] = set()
+
+
+_linear = _Linear()
+
+
+@contextmanager
+def _linear_at(level: int) -> Iterator[None]:
+    before, _linear.levels = _linear.levels, _linear.levels | {(level, graph.current_trace())}
+    try:
+        yield
+    finally:
+        _linear.levels = before
+
+
+class Bound(Opaque):
+    """A primitive of a user with its parameters, for arguments of these kinds."""
+
+    _count = itertools.count()
+    rules = ("kinds",)
+
+    def __init__(self, primitive: Any, params: dict[str, Any], kinds: Sequence[Any], is_linear: bool = False) -> None:
+        self.__name__ = primitive.name
+        self.primitive, self.params, self.kinds, self.is_linear = primitive, params, list(kinds), is_linear
+        self._number = next(self._count)
+
+    def identity(self) -> str:
+        return f"{self.__name__}#{self._number}"
+
+    def equation(self) -> tuple[Any, dict[str, Any]]:
+        return self.primitive, self.params
+
+    @property
+    def has_effect(self) -> bool:
+        return bool(self._effects)
+
+    def _wrapped(self, tensors: Sequence[Tensor]) -> list[Array]:
+        return [from_kind(t, kind) for t, kind in zip(tensors, self.kinds, strict=True)]
+
+    def _listed(self, results: Any) -> list[Any]:
+        return list(results) if self.primitive.multiple_results else [results]
+
+    def _tensors(self, results: Any) -> list[Tensor]:
+        return [tensor_of(as_array(r)) for r in self._listed(results)]
+
+    _effects: Any = ()
+    _avals: Sequence[Any] | None = None
+
+    def out_kinds(self) -> Iterator[Any]:
+        """Yield the kinds of the results, as far as the types are known."""
+        if self._avals is None:
+            return itertools.repeat(False)
+        return (a.weak_type for a in self._avals)
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        given = [aval_of(a) for a in self._wrapped(inputs)]
+        found, self._effects = self.primitive.abstract_eval(*given, **self.params)
+        self._avals = [ShapedArray(a.shape, a.dtype, getattr(a, "weak_type", False)) for a in self._listed(found)]
+        device = inputs[0].device if inputs else torch.device("cpu")
+        return [TensorType(a.shape, dtypes.to_torch(a.dtype), device) for a in self._avals]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        with graph.suspended():
+            return self._tensors(self.primitive.impl(*self._wrapped(inputs), **self.params))
+
+    def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        lowering = lowerings.get(self.primitive)
+        if lowering is None:
+            return super().lower(target, *inputs)
+        return self._tensors(lowering(*self._wrapped(inputs), **self.params))
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        return self._tensors(self.primitive.impl(*self._wrapped(inputs), **self.params))
+
+    # ------------------------------------------------------------------------------------------------ transformations
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        arrays, fancy = self._wrapped(inputs), rules.fancy_primitive_batchers.get(self.primitive)
+        if fancy is not None:
+            axis = rules.AxisData(popped_axis(), size)
+            out, out_dims = fancy(axis, arrays, tuple(dims), **self.params)
+        elif self.primitive in rules.primitive_batchers:
+            out, out_dims = rules.primitive_batchers[self.primitive](arrays, tuple(dims), **self.params)
+        else:
+            raise NotImplementedError(f"Batching rule for '{self.primitive}' not implemented")
+        results = self._tensors(out)
+        return results, list(out_dims) if self.primitive.multiple_results else [out_dims]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        rule = rules.primitive_jvps.get(self.primitive)
+        if rule is None:
+            raise NotImplementedError(f"Differentiation rule for '{self.primitive}' not implemented")
+        arrays = self._wrapped(primals)
+        given = [_tangent(t, a) for t, a in zip(tangents, arrays, strict=True)]
+        _, found = rule(arrays, given, **self.params)
+        return [_direction(t) for t in self._listed(found)]
+
+    def at_level(self, level: int) -> "Bound":
+        if (level, graph.current_trace()) not in _linear.levels:
+            return self
+        return Bound(self.primitive, self.params, self.kinds, is_linear=True)
+
+    def vjp_of(
+        self, needed: Sequence[bool], primals: Sequence[Tensor], results: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None],
+    ) -> Sequence[Tensor | None]:  # fmt: skip
+        active = [i for i, (n, p) in enumerate(zip(needed, primals, strict=True)) if n and differentiable(p.dtype)]
+        has_rule = self.primitive in rules.primitive_jvps
+        if self.is_linear or (not has_rule and self.primitive in rules.primitive_transposes):
+            return self._transposed(active, primals, results, cotangents)
+        return self._pulled_back(active, primals, results, cotangents)
+
+    def _pulled_back(
+        self, active: Sequence[int], primals: Sequence[Tensor], results: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None],
+    ) -> list[Tensor | None]:  # fmt: skip
+        reached: list[bool] = []
+
+        def linear(*directions: Tensor) -> tuple[Tensor, ...]:
+            given = dict(zip(active, directions, strict=True))
+            with _linear_at(axes.current_level()):
+                found = self.jvp(primals, [given.get(i) for i in range(len(primals))])
+            reached[:] = [t is not None for t in found]
+            return tuple(t for t in found if t is not None)
+
+        _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(primals[i]) for i in active))
+        seeds = [instantiate(c, r) for c, r, hit in zip(cotangents, results, reached, strict=True) if hit]
+        found = dict(zip(active, transpose(tuple(seeds)), strict=True)) if seeds else {}
+        return [found.get(i) for i in range(len(primals))]
+
+    def _transposed(
+        self, active: Sequence[int], primals: Sequence[Tensor], results: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None],
+    ) -> list[Tensor | None]:  # fmt: skip
+        rule = rules.get_primitive_transpose(self.primitive)
+        arrays = self._wrapped(primals)
+        given = [UndefinedPrimal(aval_of(a)) if i in active else a for i, a in enumerate(arrays)]
+        # torch's cotangents are the conjugates of JAX's.
+        seeds = [
+            Zero(rules.tangent_aval(aval_of(Array(r)))) if c is None else Array(conjugate(c))
+            for c, r in zip(cotangents, results, strict=True)
+        ]
+        found = rule(seeds if self.primitive.multiple_results else seeds[0], *given, **self.params)
+        back = [None if c is None else _direction(c) for c in found]
+        return [None if t is None else conjugate(t) for t in back]
+
+
+def _tangent(tangent: Tensor | None, primal: Array) -> Any:
+    return Zero.from_primal_value(primal) if tangent is None else from_kind(tangent, primal.kind)
+
+
+def _direction(tangent: Any) -> Tensor | None:
+    if type(tangent) is Zero or getattr(tangent, "dtype", None) == dtypes.float0:
+        return None
+    return tensor_of(as_array(tangent))

@@ -1,0 +1,37 @@
+"""How primitives of users are spelled out in compiled code: `jax.interpreters.mlir` as far as functions of JAX go."""
+
+from collections.abc import Callable
+from typing import Any
+
+from . import custom
+
+
+class LoweringRule:
+    """What `lower_fun` makes of a function of arrays."""
+
+    def __init__(self, fun: Callable[..., Any], multiple_results: bool) -> None:
+        self.fun, self.multiple_results = fun, multiple_results
+
+    def __call__(self, ctx: Any, *args: Any, **params: Any) -> Any:
+        """Raise `NotImplementedError`: there is no MLIR to write into."""
+        raise NotImplementedError(
+            "A lowering rule writes MLIR, which PyTorch's compilers do not read; call the function given to lower_fun."
+        )
+
+
+def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
+    """Return the lowering rule of a primitive that is a function of arrays: it is traced where code is compiled."""
+    return LoweringRule(fun, multiple_results)
+
+
+def register_lowering(
+    prim: Any, rule: Callable[..., Any], platform: str | None = None, inline: bool = True, cacheable: bool = True
+) -> Callable[..., Any]:
+    """Set what compiled code has in the place of a primitive: a rule of `lower_fun`.
+
+    A rule that writes MLIR means nothing here; its primitive is called by its `impl`. A rule for one platform holds on
+    that only, which here is as good as none: the primitive's `impl` runs wherever its arrays are.
+    """
+    if isinstance(rule, LoweringRule) and platform is None:
+        custom.lowerings[prim] = rule.fun
+    return rule

@@ -1,0 +1,284 @@
+"""JAX's primitives by name, as `jax.lax` lists them (`sin_p`, `dot_general_p`): what computes each.
+
+A primitive of JAX is a function of `jax.lax` under its name in equations, or with other parameters than that function:
+`reduce_sum_p.bind(x, axes=(0,), out_sharding=None)`. Control flow runs on the graphs of its jaxprs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .._core import dtypes
+from .._core.array import Array, as_array, tensor_of
+from .._core.promotion import convert
+from .._jaxprs.ir import ClosedJaxpr, Jaxpr
+from .._jaxprs.primitive import Primitive, define, named, names
+from .._jaxprs.raising import graph_of
+from .._transforms.custom_jvp import CustomJVPCall
+from .._transforms.custom_vjp import CustomVJPCall
+from .._transforms.program import Call
+from .._transforms.remat import Checkpoint, checkpoint_name
+from . import (
+    autodiff_barriers,
+    elementwise,
+    fourier,
+    gather_scatter,
+    parallel,
+    reductions,
+    shapes,
+    special,
+    transcendental,
+)
+from .contraction import dot_general
+from .control_flow.cond import Cond
+from .control_flow.scan import Scan
+from .control_flow.while_loop import While
+from .convolution import conv_general_dilated
+from .dynamic_slices import dynamic_slice, dynamic_update_slice
+from .sorting import sort, top_k
+
+
+def _exactly(x: Any, dtype: Any) -> Array:
+    """Return `x` in a dtype, 64 bits wide ones too whatever jax_enable_x64 says: torch's own indices are."""
+    return Array(convert(tensor_of(as_array(x)), dtypes.to_torch(dtype)))
+
+
+def _convert_element_type(x: Any, *, new_dtype: Any, weak_type: bool = False, sharding: Any = None) -> Array:
+    return Array(tensor_of(_exactly(x, new_dtype)), weak_type)
+
+
+def _bitcast_convert_type(x: Any, *, new_dtype: Any) -> Array:
+    if np.dtype(new_dtype).itemsize == as_array(x).itemsize:
+        return Array(tensor_of(as_array(x)).view(dtypes.to_torch(np.dtype(new_dtype))))
+    return elementwise.bitcast_convert_type(x, new_dtype)
+
+
+def _iota(*, dtype: Any, shape: Sequence[int], dimension: int, sharding: Any = None) -> Array:
+    return _exactly(shapes.broadcasted_iota("int32", shape, dimension), dtype)
+
+
+def _broadcast_in_dim(x: Any, *, shape: Any, broadcast_dimensions: Sequence[int], sharding: Any = None) -> Array:
+    return shapes.broadcast_in_dim(x, shape, broadcast_dimensions, out_sharding=sharding)
+
+
+def _reshape(x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None) -> Array:
+    return shapes.reshape(x, new_sizes, dimensions, out_sharding=sharding)
+
+
+def _extreme_index(function: Callable[..., Array]) -> Callable[..., Array]:
+    def run(x: Any, *, axes: Sequence[int], index_dtype: Any) -> Array:
+        return _exactly(function(x, axes[0], "int32"), index_dtype)
+
+    return run
+
+
+def _dynamic_slice(x: Any, *starts: Any, slice_sizes: Sequence[int]) -> Array:
+    return dynamic_slice(x, starts, slice_sizes, allow_negative_indices=False)
+
+
+def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Array:
+    return dynamic_update_slice(x, update, starts, allow_negative_indices=False)
+
+
+def _scatter(function: Callable[..., Array]) -> Callable[..., Array]:
+    def run(
+        x: Any, indices: Any, updates: Any, *, update_jaxpr: Any = None, update_consts: Any = (), **params: Any
+    ) -> Array:
+        return function(x, indices, updates, **params)
+
+    return run
+
+
+def _sort(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Array]:
+    return list(sort(operands, dimension, is_stable, num_keys))
+
+
+def _collective(function: Callable[..., Any]) -> Callable[..., list[Array]]:
+    def run(*operands: Any, axes: Sequence[Any], axis_index_groups: Any = None) -> list[Array]:
+        return [function(x, tuple(axes), axis_index_groups=axis_index_groups) for x in operands]
+
+    return run
+
+
+def _axis_index(*, axis_name: Any) -> Array:
+    return parallel.axis_index(axis_name)
+
+
+def _all_gather(x: Any, *, axis_name: Any, all_gather_dimension: int = 0, axis_index_groups: Any = None,
+                axis_size: int | None = None, tiled: bool = False) -> Array:  # fmt: skip
+    return parallel.all_gather(
+        x, axis_name, axis_index_groups=axis_index_groups, axis=all_gather_dimension, tiled=tiled
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- with jaxprs
+
+
+def _tensors(args: Sequence[Any], types: Sequence[Any]) -> list[Tensor]:
+    """Return the tensors of arguments, Python numbers in the types that a graph has for them."""
+    pairs = zip(args, types, strict=True)
+    return [
+        tensor_of(x) if isinstance(x, Array) and not x.weak_type else convert(tensor_of(as_array(x)), t.dtype)
+        for x, t in pairs
+    ]
+
+
+def _arrays(tensors: Sequence[Tensor]) -> list[Array]:
+    return [Array(t) for t in tensors]
+
+
+def _jit(*args: Any, jaxpr: ClosedJaxpr, name: str = "", **_options: Any) -> list[Array]:
+    body = graph_of(jaxpr)
+    return _arrays(Call(body, name)(*_tensors(args, body.in_types)))
+
+
+def _scan(
+    *args: Any, jaxpr: ClosedJaxpr, length: int, reverse: bool, num_consts: int, num_carry: int, unroll: int
+) -> list[Array]:
+    body = graph_of(jaxpr)
+    fixed = num_consts + num_carry
+    tensors = [*_tensors(args[:fixed], body.in_types[:fixed]), *(tensor_of(as_array(x)) for x in args[fixed:])]
+    return _arrays(Scan(body, num_consts, num_carry, length, reverse, unroll)(*tensors))
+
+
+def _while(
+    *args: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int
+) -> list[Array]:
+    cond, body = graph_of(cond_jaxpr), graph_of(body_jaxpr)
+    types = [*cond.in_types[:cond_nconsts], *body.in_types]
+    return _arrays(While(cond, body, cond_nconsts, body_nconsts)(*_tensors(args, types)))
+
+
+def _cond(index: Any, *args: Any, branches: Sequence[ClosedJaxpr], **_options: Any) -> list[Array]:
+    bodies = [graph_of(b) for b in branches]
+    place = elementwise.clamp(0, _exactly(index, np.dtype("int32")), len(bodies) - 1)
+    return _arrays(Cond(bodies)(tensor_of(place), *_tensors(args, bodies[0].in_types)))
+
+
+def _custom_jvp_call(
+    *args: Any,
+    call_jaxpr: ClosedJaxpr,
+    jvp_jaxpr_fun: Any,
+    num_consts: int,
+    name: str = "",
+    symbolic_zeros: bool = False,
+) -> list[Array]:
+    body = graph_of(call_jaxpr)
+    return _arrays(CustomJVPCall(body, num_consts, jvp_jaxpr_fun, name)(*_tensors(args, body.in_types)))
+
+
+def _custom_vjp_call(
+    *args: Any, call_jaxpr: ClosedJaxpr, fwd_jaxpr_thunk: Any, num_consts: int, name: str = "", **_options: Any
+) -> list[Array]:
+    body = graph_of(call_jaxpr)
+    return _arrays(CustomVJPCall(body, fwd_jaxpr_thunk, num_consts)(*_tensors(args, body.in_types)))
+
+
+def _checkpoint(*args: Any, jaxpr: Jaxpr | ClosedJaxpr, policy: Any, **_options: Any) -> list[Array]:
+    body = graph_of(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, []))
+    return _arrays(Checkpoint(body, policy)(*_tensors(args, body.in_types)))
+
+
+# ---------------------------------------------------------------------------------------------------------- the table
+
+# Where a function of lax has the primitive's name (or the one behind the colon), operands and parameters.
+_SAME = {
+    elementwise: (
+        "abs add sub mul div rem max min neg sign floor ceil round is_finite square integer_pow pow nextafter mulhi complex "
+        "real imag conj eq ne lt le gt ge and:bitwise_and or:bitwise_or xor:bitwise_xor not:bitwise_not clamp "
+        "select_n shift_left shift_right_arithmetic shift_right_logical population_count clz reduce_precision stage"
+    ),
+    transcendental: (
+        "exp exp2 expm1 log log1p sin cos tan tanh logistic sqrt rsqrt cbrt asin acos atan atan2 sinh cosh asinh acosh "
+        "atanh"
+    ),
+    special: (
+        "erf erfc erf_inv lgamma digamma igamma igammac igamma_grad_a bessel_i0e bessel_i1e zeta polygamma "
+        "regularized_incomplete_beta:betainc"
+    ),
+    shapes: "transpose squeeze rev pad slice tile",
+    reductions: (
+        "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor cumsum cumprod cummax cummin "
+        "cumlogsumexp"
+    ),
+    autodiff_barriers: "stop_gradient",
+}
+for _module, _listed in _SAME.items():
+    for _entry in _listed.split():
+        _name, _, _function = _entry.partition(":")
+        define(_name, getattr(_module, _function or _name))
+
+for _name, _run in {
+    "add_any": elementwise.add,
+    "copy": lambda x: as_array(x),
+    "convert_element_type": _convert_element_type,
+    "bitcast_convert_type": _bitcast_convert_type,
+    "iota": _iota,
+    "broadcast_in_dim": _broadcast_in_dim,
+    "reshape": _reshape,
+    "concatenate": lambda *operands, dimension: shapes.concatenate(operands, dimension),
+    "stack": lambda *operands, axis: shapes.stack(operands, axis),
+    "argmax": _extreme_index(reductions.argmax),
+    "argmin": _extreme_index(reductions.argmin),
+    "dot_general": dot_general,
+    "conv_general_dilated": conv_general_dilated,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "gather": gather_scatter.gather,
+    "fft": fourier.fft,
+    "axis_index": _axis_index,
+    "all_gather": _all_gather,
+    "name": lambda x, *, name: checkpoint_name(x, name),
+    **{
+        name: _scatter(getattr(gather_scatter, name.replace("-", "_")))
+        for name in ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max")
+    },
+}.items():
+    define(_name, _run)
+
+for _name, _run in {
+    "split": lambda x, *, sizes, axis: shapes.split(x, sizes, axis),
+    "unstack": lambda x, *, axis: list(shapes.unstack(x, axis)),
+    "sort": _sort,
+    "top_k": lambda x, *, k, axis=-1: top_k(x, k, axis=axis),
+    "optimization_barrier": lambda *operands: list(autodiff_barriers.optimization_barrier(operands)),
+    "psum": _collective(parallel.psum),
+    "pmax": _collective(parallel.pmax),
+    "pmin": _collective(parallel.pmin),
+    "jit": _jit,
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+    "custom_jvp_call": _custom_jvp_call,
+    "custom_vjp_call": _custom_vjp_call,
+    "checkpoint": _checkpoint,
+}.items():
+    define(_name, _run, multiple_results=True)
+
+
+# Those that `jax.lax` does not list, under the names that `jax.extend.core.primitives` has for them.
+_BESIDE_LAX = {
+    "add_any": "add_jaxvals_p",
+    "checkpoint": "remat_p",
+    "custom_jvp_call": "custom_jvp_call_p",
+    "custom_vjp_call": "custom_vjp_call_p",
+    "jit": "jit_p",
+    "name": "name_p",
+}
+
+
+# Those that `jax.lax` alone lists.
+_IN_LAX_ONLY = {"mulhi", "optimization_barrier", "scatter-sub", "split", "stack", "stage", "tile", "unstack"}
+
+
+def of_lax() -> dict[str, Primitive]:
+    """Return the primitives that `jax.lax` lists, by the names that they have there: `sin_p`, `scatter_add_p`."""
+    return {f"{name.replace('-', '_')}_p": named(name) for name in names() if name not in _BESIDE_LAX}
+
+
+def of_extend() -> dict[str, Primitive]:
+    """Return the primitives that `jax.extend.core.primitives` lists, by the names that they have there."""
+    listed = (name for name in names() if name not in _IN_LAX_ONLY)
+    return {_BESIDE_LAX.get(name, f"{name.replace('-', '_')}_p"): named(name) for name in listed}

@@ -1,0 +1,5 @@
+"""jax.interpreters: the tables of rules for primitives."""
+
+from . import ad as ad
+from . import batching as batching
+from . import mlir as mlir

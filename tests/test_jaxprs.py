@@ -1,0 +1,252 @@
+"""Jaxprs against JAX: their text, what their equations compute, and what users do with them."""
+
+import importlib
+
+import jax
+import numpy as np
+import pytest
+from composition_cases import cases
+from compositions import Case
+from oracle import agree, compare_values
+
+import jaxish
+import jaxish.extend.core
+
+V = np.arange(1.0, 4.0, dtype=np.float32)
+M = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+S = np.float32(2.0)
+
+
+def inner_sum(j):
+    def inner(second, argument):
+        return j.numpy.sum(second + j.numpy.sin(argument) * 3.0)
+
+    return lambda first, second: first + inner(second, first)
+
+
+def closing_jit(j):
+    def f(a):
+        g = j.jit(lambda x: x * a + np.float32(1))
+        return g(a - np.float32(2)) * a
+
+    return f
+
+
+def nested(j):
+    step = lambda c, x: (c * x, j.lax.cond(x > 1, lambda v: v + c, lambda v: v - c, x))
+    return lambda c, xs: j.lax.scan(step, c, xs)
+
+
+# The programs whose primitives correspond one to one.
+TEXTS = {
+    "arithmetic": (lambda j: lambda x: 3 * x**2 + 2 * x + 1.0, (S,)),
+    "reductions": (inner_sum, (V, V)),
+    "two equations on a line": (lambda j: lambda x: j.numpy.exp(j.numpy.tanh(x)), (V,)),
+    "integer powers": (lambda j: lambda x: x**3 - x**-1, (S,)),
+    "conversion": (lambda j: lambda x: x.astype("int32") + 1, (V,)),
+    "broadcasting": (lambda j: lambda x, y: x + y, (M, M[0])),
+    "mean and maximum": (lambda j: lambda x: j.numpy.sum(x, axis=0) + j.numpy.max(x) + x.mean(), (M,)),
+    "products": (lambda j: lambda x, y: (x @ y, j.numpy.dot(x[0], x[0])), (M, M.T.copy())),
+    "dot_general": (lambda j: lambda x: j.lax.dot_general(x, x, (((1,), (1,)), ((), ()))), (M,)),
+    "shapes": (lambda j: lambda x: x.reshape(4, 3).T, (M,)),
+    "parts": (lambda j: lambda x: (x[0], x[1:], j.numpy.concatenate([x, x])), (V,)),
+    "rev and pad": (lambda j: lambda x: j.lax.pad(j.lax.rev(x, (0,)), np.float32(0), [(1, 2, 1)]), (V,)),
+    "iota": (lambda j: lambda: j.numpy.arange(5), ()),
+    "select": (lambda j: lambda x: j.lax.select(x > 0, x, -x), (V,)),
+    "clamp": (lambda j: lambda x: j.lax.clamp(np.float32(0), x, np.float32(1)), (V,)),
+    "argmax": (lambda j: lambda x: j.numpy.argmax(x), (V,)),
+    "gather": (lambda j: lambda x, i: j.lax.dynamic_slice(x, (i,), (2,)), (V, np.int32(1))),
+    "captured arrays": (lambda j: lambda x: x + V, (V,)),
+    "pytrees": (lambda j: lambda d: d["a"] + d["b"][0], ({"a": S, "b": (S,)},)),
+    "logistic": (lambda j: lambda x: j.lax.logistic(x), (V,)),
+    "jit used twice": (lambda j: lambda x, f=None: (f := j.jit(j.numpy.sin))(f(x)), (V,)),
+    "jit": (lambda j: j.jit(lambda x: x * 2.0), (V,)),
+    "jit that closes over an array": (closing_jit, (S,)),
+    "cond": (lambda j: lambda p, x: j.lax.cond(p > 0, lambda x: x + 1.0, j.numpy.sin, x), (S, V)),
+    "while": (lambda j: lambda n: j.lax.while_loop(lambda c: c < n, lambda c: c + 1, 0), (3,)),
+    "fori": (lambda j: lambda x, n: j.lax.fori_loop(0, n, lambda i, a: a + 3.0 * x, x), (V, 5)),
+    "scan": (lambda j: lambda c, xs: j.lax.scan(lambda c, x: (c + x, c * x), c, xs), (S, V)),
+    "cond in scan": (nested, (S, V)),
+    "vmap": (lambda j: j.vmap(lambda x: j.numpy.sin(x) * 2.0), (V,)),
+    "jvp": (lambda j: lambda x, t: j.jvp(j.numpy.sin, (x,), (t,)), (S, S)),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_jaxs(name):
+    make, args = TEXTS[name]
+    assert str(jaxish.make_jaxpr(make(jaxish))(*args)) == str(jax.make_jaxpr(make(jax))(*args))
+
+
+def test_options_of_pretty_print():
+    program = lambda j: j.make_jaxpr(lambda x: j.numpy.sin(x) * 2.0 + j.lax.cond(x > 0, lambda: x, lambda: -x))(S)
+    for options in ({}, {"print_shapes": False}, {"print_effects": True}):
+        assert program(jaxish).pretty_print(**options) == program(jax).pretty_print(**options)
+    assert [repr(e) for e in program(jaxish).eqns] == [repr(e) for e in program(jax).eqns]
+
+
+def evaluated(j, f, *args):
+    core = importlib.import_module(f"{j.__name__}.core")
+    jaxpr = j.make_jaxpr(f)(*args)
+    return lambda *flat: core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *flat)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_evaluates_to_the_function(name):
+    make, args = TEXTS[name]
+    flat = jax.tree.leaves(args)
+    for around in ((lambda j, f: f), lambda j, f: j.jit(f)):
+        agree(lambda j, around=around: around(j, evaluated(j, make(j), *args))(*flat), weak=False)
+
+
+@pytest.mark.parametrize("expression", [*cases()][::9])
+def test_evaluates_every_kind_of_function(expression):
+    case = Case(expression, cases()[expression])
+    args = [a[0] for a in case.args]
+    for f in (case.function, lambda *a: [jaxish.grad(case.loss)(*a)]):
+        try:
+            wanted = f(*map(jaxish.numpy.asarray, args))
+        except (NotImplementedError, ValueError):
+            continue
+        jaxpr = jaxish.make_jaxpr(f)(*args)
+        jaxish.extend.core.check_jaxpr(jaxpr.jaxpr)
+        found = jaxish.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
+        for w, g in zip(jaxish.tree.leaves(wanted), found, strict=True):
+            assert w.dtype == g.dtype
+            compare_values(np.asarray(g), np.asarray(w), 1e-4, 1e-4)
+
+
+def test_derivatives_of_evaluated_jaxprs():
+    f = lambda j: lambda x: j.lax.scan(lambda c, y: (j.nn.relu(j.numpy.tanh(c) * y), c), x, V)[0]
+    agree(lambda j: j.grad(lambda x: evaluated(j, f(j), S)(x)[0])(S))
+    agree(lambda j: j.vmap(lambda x: evaluated(j, f(j), S)(x)[0])(V))
+    agree(lambda j: j.jit(j.vmap(j.grad(lambda x: evaluated(j, f(j), S)(x)[0])))(V))
+
+
+def test_custom_rules_survive():
+    def program(j):
+        f = j.custom_jvp(lambda x: j.numpy.sin(x))
+        f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * 10.0))
+        g = j.custom_vjp(lambda x: x * 2.0)
+        g.defvjp(lambda x: (g(x), x), lambda x, c: (c * x,))
+        both = evaluated(j, lambda x: f(g(x)), S)
+        return j.grad(lambda x: both(x)[0])(S), j.vmap(j.grad(lambda x: both(x)[0]))(V)
+
+    agree(program)
+
+
+# ------------------------------------------------------------------------------------------------ what users do with it
+
+
+def inverted(j):
+    """The inverse of a chain of unary functions, found by walking its equations backwards."""
+    inverses = {j.lax.exp_p: j.numpy.log, j.lax.tanh_p: j.numpy.arctanh}
+
+    def inverse(f):
+        def run(y):
+            jaxpr = j.make_jaxpr(f)(y)
+            known = dict(zip(jaxpr.jaxpr.outvars, [y], strict=True))
+            for eqn in jaxpr.jaxpr.eqns[::-1]:
+                known[eqn.invars[0]] = inverses[eqn.primitive](known[eqn.outvars[0]])
+            return known[jaxpr.jaxpr.invars[0]]
+
+        return run
+
+    f = lambda x: j.numpy.exp(j.numpy.tanh(x))
+    y = f(j.numpy.float32(0.5))
+    return inverse(f)(y), j.jit(inverse(f))(y), j.vmap(j.grad(inverse(f)))(f(j.numpy.asarray(V / 8)))
+
+
+def flops(j):
+    """The number of multiplications, loops' bodies by their lengths."""
+
+    def count(jaxpr):
+        total = 0
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == "scan":
+                total += eqn.params["length"] * count(eqn.params["jaxpr"].jaxpr)
+            elif eqn.primitive.name == "dot_general":
+                (contracted, _), _ = eqn.params["dimension_numbers"]
+                sizes = [eqn.invars[0].aval.shape[d] for d in contracted]
+                total += int(np.prod(sizes)) * eqn.outvars[0].aval.size
+            elif eqn.primitive is j.lax.mul_p:
+                total += eqn.outvars[0].aval.size
+        return total
+
+    step = lambda c, x: (j.numpy.dot(x, c) * 2.0, c)
+    return count(j.make_jaxpr(lambda c, xs: j.lax.scan(step, c, xs))(V, np.ones((5, 3, 3), np.float32)).jaxpr)
+
+
+def replaced(j):
+    """A program with another function in the place of one primitive, within loops and jits too."""
+    core = importlib.import_module(f"{j.__name__}.core")
+
+    def run(jaxpr, consts, *args):
+        env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+        read = lambda v: v.val if hasattr(v, "val") else env[v]
+        for eqn in jaxpr.eqns:
+            values = [read(v) for v in eqn.invars]
+            if eqn.primitive is j.lax.sin_p:
+                out = j.numpy.cos(*values)
+            elif eqn.primitive.name == "jit":
+                inner = eqn.params["jaxpr"]
+                out = run(inner.jaxpr, inner.consts, *values)
+            else:
+                out = eqn.primitive.bind(*values, **eqn.params)
+            outs = out if eqn.primitive.multiple_results else [out]
+            env.update(zip(eqn.outvars, outs, strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    closed = j.make_jaxpr(lambda x: j.jit(lambda y: j.numpy.sin(y) * 2.0)(x) + j.numpy.sin(x))(V)
+    assert isinstance(closed.jaxpr.eqns[0].invars[0], importlib.import_module(f"{j.__name__}.extend.core").Var)
+    assert core.eval_jaxpr(closed.jaxpr, closed.consts, V)[0].shape == (3,)
+    return run(closed.jaxpr, closed.consts, V), j.grad(lambda x: run(closed.jaxpr, closed.consts, x)[0].sum())(V)
+
+
+def rebuilt(j):
+    """A jaxpr put together by hand, with a loop whose body is changed."""
+    ext = importlib.import_module(f"{j.__name__}.extend.core")
+    closed = j.make_jaxpr(lambda c: j.lax.scan(lambda c, _: (c * 2.0, None), c, None, length=3)[0])(S)
+    (eqn,) = closed.eqns
+    body = eqn.params["jaxpr"]
+    again = body.jaxpr.replace(eqns=[e.replace(primitive=j.lax.add_p, params={}) for e in body.eqns])
+    changed = eqn.replace(params={**eqn.params, "jaxpr": ext.ClosedJaxpr(again, body.consts)})
+    whole = ext.ClosedJaxpr(closed.jaxpr.replace(eqns=[changed]), closed.consts)
+    assert list(ext.subjaxprs(whole.jaxpr)) == [again]
+    return ext.jaxpr_as_fun(whole)(S), [a.str_short() for a in whole.in_avals]
+
+
+@pytest.mark.parametrize("interpreter", [inverted, flops, replaced, rebuilt])
+def test_interpreters_of_users(interpreter):
+    agree(interpreter, rtol=1e-4, weak=False)
+
+
+def test_check_jaxpr_finds_what_is_not_bound():
+    for j in (jax, jaxish):
+        ext = importlib.import_module(f"{j.__name__}.extend.core")
+        jaxpr = j.make_jaxpr(lambda x: j.numpy.sin(x) + x)(S).jaxpr
+        ext.check_jaxpr(jaxpr)
+        with pytest.raises((ext.JaxprTypeError, AssertionError)):
+            ext.check_jaxpr(jaxpr.replace(eqns=jaxpr.eqns[1:]))
+
+
+@pytest.mark.parametrize(
+    "name", ["sin", "dot_general", "reduce_sum", "while", "broadcast_in_dim", "conv_general_dilated"]
+)
+def test_parameters_have_jaxs_names(name):
+    x = np.ones((1, 1, 4, 4), np.float32)
+    programs = {
+        "sin": lambda j: lambda x: j.numpy.sin(x),
+        "dot_general": lambda j: lambda x: j.lax.dot_general(x, x, (((3,), (3,)), ((0,), (0,)))),
+        "reduce_sum": lambda j: lambda x: j.numpy.sum(x, (1, 2)),
+        "while": lambda j: lambda x: j.lax.while_loop(lambda c: c.sum() < 9, lambda c: c + 1, x),
+        "broadcast_in_dim": lambda j: lambda x: j.lax.broadcast(x, (2,)),
+        "conv_general_dilated": lambda j: lambda x: j.lax.conv_general_dilated(x, x, (1, 1), "SAME"),
+    }
+
+    def params(j):
+        jaxpr = j.make_jaxpr(programs[name](j))(x)
+        (eqn,) = (e for e in jaxpr.eqns if e.primitive.name == name)
+        return sorted(eqn.params)
+
+    assert params(jaxish) == params(jax)
