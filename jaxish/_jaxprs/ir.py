@@ -288,7 +288,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
     values: dict[Var, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
     def read(atom: Atom) -> Any:
-        return _literal_value(atom) if isinstance(atom, Literal) else values[atom]
+        return literal_value(atom) if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
         found = eqn.primitive.bind(*map(read, eqn.invars), **eqn.primitive.get_bind_params(eqn.params))
@@ -297,7 +297,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
     return [read(v) for v in jaxpr.outvars]
 
 
-def _literal_value(literal: Literal) -> Any:
+def literal_value(literal: Literal) -> Any:
+    """Return the value of a literal as an array."""
     if not isinstance(literal.aval, ShapedArray) or isinstance(literal.val, Array):
         return literal.val
     # In exactly this dtype: torch's own indices are 64 bits wide whatever jax_enable_x64 says.
