@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import tree
-from .._core.array import Array, as_array
+from .._core.array import as_array
 from .._core.dtypes import is_inexact
 from .._core.tree_util import register_pytree_node
 from .._jaxprs.ir import ClosedJaxpr, Jaxpr, Literal, literal_value
