@@ -5,21 +5,20 @@ depend on the tangents is linear in them, and its transpose rule is used.
 """
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._compile.structured import Opaque
-from .._core import axes, dtypes, functorch, graph
+from .._core import dtypes, functorch, graph
 from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray, aval_of
 from .._core.graph import TensorType
-from .._core.primitive import Dims, conjugate, differentiable, instantiate, popped_axis
+from .._core.primitive import Dims, conjugate, differentiable, popped_axis
 from .._core.target import Target
+from .._core.transposition import is_linear, pulled_back
 from . import rules
 from .rules import UndefinedPrimal, Zero
 
@@ -37,25 +36,6 @@ def bind(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     call = Bound(primitive, params, [a.kind for a in arrays])
     results = [from_kind(t, kind) for t, kind in zip(call(*map(tensor_of, arrays)), call.out_kinds(), strict=False)]
     return results if primitive.multiple_results else results[0]
-
-
-class _Linear(threading.local):
-    """The functorch levels at which a rule is being pulled back, so that what depends on their tensors is linear."""
-
-    def __init__(self) -> None:
-        self.levels: set[tuple[int, Any]] = set()
-
-
-_linear = _Linear()
-
-
-@contextmanager
-def _linear_at(level: int) -> Iterator[None]:
-    before, _linear.levels = _linear.levels, _linear.levels | {(level, graph.current_trace())}
-    try:
-        yield
-    finally:
-        _linear.levels = before
 
 
 class Bound(Opaque):
@@ -141,9 +121,7 @@ class Bound(Opaque):
         return [_direction(t) for t in self._listed(found)]
 
     def at_level(self, level: int) -> "Bound":
-        if (level, graph.current_trace()) not in _linear.levels:
-            return self
-        return Bound(self.primitive, self.params, self.kinds, is_linear=True)
+        return self if not is_linear(level) else Bound(self.primitive, self.params, self.kinds, is_linear=True)
 
     def vjp_of(
         self, needed: Sequence[bool], primals: Sequence[Tensor], results: Sequence[Tensor],
@@ -153,25 +131,7 @@ class Bound(Opaque):
         has_rule = self.primitive in rules.primitive_jvps
         if self.is_linear or (not has_rule and self.primitive in rules.primitive_transposes):
             return self._transposed(active, primals, results, cotangents)
-        return self._pulled_back(active, primals, results, cotangents)
-
-    def _pulled_back(
-        self, active: Sequence[int], primals: Sequence[Tensor], results: Sequence[Tensor],
-        cotangents: Sequence[Tensor | None],
-    ) -> list[Tensor | None]:  # fmt: skip
-        reached: list[bool] = []
-
-        def linear(*directions: Tensor) -> tuple[Tensor, ...]:
-            given = dict(zip(active, directions, strict=True))
-            with _linear_at(axes.current_level()):
-                found = self.jvp(primals, [given.get(i) for i in range(len(primals))])
-            reached[:] = [t is not None for t in found]
-            return tuple(t for t in found if t is not None)
-
-        _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(primals[i]) for i in active))
-        seeds = [instantiate(c, r) for c, r, hit in zip(cotangents, results, reached, strict=True) if hit]
-        found = dict(zip(active, transpose(tuple(seeds)), strict=True)) if seeds else {}
-        return [found.get(i) for i in range(len(primals))]
+        return pulled_back(lambda tangents: self.jvp(primals, tangents), active, primals, results, cotangents)
 
     def _transposed(
         self, active: Sequence[int], primals: Sequence[Tensor], results: Sequence[Tensor],

@@ -11,8 +11,9 @@ from .._core import derived, dtypes, errors, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.graph import Graph, TensorType
-from .._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
+from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.residuals import map_optional
+from .._core.transposition import is_linear, pulled_back
 from .custom_function import CustomFunction, SymbolicZero, is_transforming, tangent_argument
 from .flat import arrays_from, as_argument, name_of
 from .program import Program
@@ -54,23 +55,15 @@ class CustomJVPCall(Primitive):
         self._check_closure(tangents)
         return self.rule(primals[self.captured :], tangents[self.captured :])
 
+    def at_level(self, level: int) -> Primitive:
+        # Applied to tangents, the function is transposed: its rule is for what is differentiated.
+        return derived.Inline(self.body) if is_linear(level) else self
+
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         arguments = primals[self.captured :]
         active = [i for i, p in enumerate(arguments) if differentiable(p.dtype)]
-        reached: list[bool] = []
-
-        def linear(*directions: Tensor) -> tuple[Tensor, ...]:
-            tangents: list[Tensor | None] = [None] * len(arguments)
-            for i, d in zip(active, directions, strict=True):
-                tangents[i] = d
-            found = self.rule(arguments, tangents)
-            reached[:] = [t is not None for t in found]
-            return tuple(t for t in found if t is not None)
-
-        _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(arguments[i]) for i in active))
-        seeds = [instantiate(c, r) for c, r, hit in zip(cotangents, results, reached, strict=True) if hit]
-        found = dict(zip(active, transpose(tuple(seeds)), strict=True))
-        return [None] * self.captured + [found.get(i) for i in range(len(arguments))]
+        back = pulled_back(lambda tangents: self.rule(arguments, tangents), active, arguments, results, cotangents)
+        return [None] * self.captured + back
 
     def _check_closure(self, tangents: Sequence[Tensor | None]) -> None:
         if any(t is not None for t in tangents[: self.captured]):
