@@ -8,10 +8,10 @@ import torch
 
 from .._core.array import Array
 from .._core.dimensions import canonical_shape
-from .._core.promotion import tensor
 from .._core.typing import DTypeLike
 from .._transforms.vmap import vmap
-from .arguments import placed, torch_device
+from . import dlpack
+from .arguments import torch_device
 from .creation import asarray
 from .ranges import iota
 
@@ -70,13 +70,8 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike =
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """Return an array that shares the memory of an object with `__dlpack__`, or with `copy` has its own."""
-    if copy is False and device is not None:
-        raise ValueError("from_dlpack: copy=False with another device is not possible.")
-    found = tensor("from_dlpack", x) if isinstance(x, Array) else torch.from_dlpack(x)
-    if device is not None:
-        found = found.to(torch_device(device))
-    return placed(Array(found.clone() if copy else found), device)
+    """Return an array that shares the memory of an object with `__dlpack__`: `jax.dlpack.from_dlpack`."""
+    return dlpack.from_dlpack(x, device, copy)
 
 
 def set_printoptions(*args: Any, **kwargs: Any) -> None:
