@@ -4,14 +4,18 @@
 This module hands on the names of `jax`.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import core as core
 from . import custom_batching as custom_batching
 from . import debug as debug
 from . import distributed as distributed
+from . import dlpack as dlpack
 from . import dtypes as dtypes
 from . import errors as errors
 from . import image as image
 from . import lax as lax
+from . import monitoring as monitoring
 from . import nn as nn
 from . import numpy as numpy
 from . import ops as ops
@@ -41,6 +45,7 @@ from ._core.config import numpy_dtype_promotion as numpy_dtype_promotion
 from ._core.config import numpy_rank_promotion as numpy_rank_promotion
 from ._core.config import threefry_partitionable as threefry_partitionable
 from ._core.dtypes import float0 as float0
+from ._core.lazy_modules import attach as _attach
 from ._core.tracers import ensure_compile_time_eval as ensure_compile_time_eval
 from ._devices.devices import Device as Device
 from ._devices.devices import default_backend as default_backend
@@ -99,3 +104,8 @@ from .version import __version_info__ as __version_info__
 P = sharding.PartitionSpec
 remat = checkpoint
 typeof = _aval_of
+
+if _TYPE_CHECKING:
+    from . import profiler as profiler
+
+__getattr__, _ = _attach(__name__, ("profiler",))  # what most programs do not need loads when it is named

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import cache, config, debugging, graph, machine, operators
+from .._core import cache, config, debugging, graph, machine, monitoring, operators
 from .._core.graph import Graph, TensorType
 from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
@@ -73,7 +73,8 @@ class Executable:
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""
-        module = lowering.lowered(self.body, registry.lookup(self.backend).target)
+        with monitoring.timed(monitoring.LOWER):
+            module = lowering.lowered(self.body, registry.lookup(self.backend).target)
         return Request(module, self.body.in_types, self.backend, structured.types_in(module))
 
     def _run_among_processes(self, *tensors: Tensor) -> Sequence[Tensor]:
@@ -136,7 +137,7 @@ class Request:
 
     def compile(self) -> Callable[..., Sequence[Tensor]]:
         """Return the compiled graph."""
-        with structured.declared(self.structured_types):
+        with monitoring.timed(monitoring.COMPILE), structured.declared(self.structured_types):
             return registry.lookup(self.backend).compile(self.module, _examples(self.in_types))
 
     def is_kept(self) -> bool:

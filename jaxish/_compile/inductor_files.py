@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 from unittest import mock
 
-from .._core import cache, machine
+from .._core import cache, machine, monitoring
 
 T = TypeVar("T")
 
@@ -32,6 +32,7 @@ def kept(key: str, compile: Callable[[], T], lasting: bool) -> T:
     """
     with _lock(), cache.scratch(lasting) as folder:
         found = cache.read(key, folder)
+        monitoring.record_event(monitoring.CACHE_HIT if found else monitoring.CACHE_MISS)
         before = cache.files_in(folder)
         try:
             with _working_in(folder, found):

@@ -6,7 +6,6 @@ structured primitive (`Call`), whose derived graphs are compiled too; inside ano
 """
 
 import logging
-import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from .._compile import executable
-from .._core import axes, config, derived, functorch, graph, residuals, tree
+from .._core import axes, config, derived, functorch, graph, monitoring, residuals, tree
 from .._core.array import Array, as_array, from_kind
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.graph import ClosedGraph, Graph, TensorType
@@ -127,13 +126,13 @@ def trace_program(
             watcher.saw(tensors, flat.output.arrays)
         return results
 
-    start = time.perf_counter()
     types = [TensorType.of(a._tensor) for a in arrays]
-    closed = graph.trace(
-        watched, types, purpose=f"the function {name_of(fun)} for {transformation}", names=names, captures=True
-    )
+    with monitoring.timed(monitoring.TRACE, fun_name=name_of(fun)) as timer:
+        closed = graph.trace(
+            watched, types, purpose=f"the function {name_of(fun)} for {transformation}", names=names, captures=True
+        )
     if config.log_compiles.value:
-        _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, time.perf_counter() - start)
+        _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, timer.seconds)
     in_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in arrays)
     program = Program(closed, flat.output.spec, tuple(flat.output.kinds), in_avals, name_of(fun))
     for watcher in watching:

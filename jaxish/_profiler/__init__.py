@@ -1,0 +1,1 @@
+"""Profiles: what ran when, by torch's profiler, and what holds memory."""
