@@ -3,10 +3,12 @@
 import os
 
 os.environ.setdefault("JAXISH_JIT_TIER", "direct")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")  # of jaxish and of JAX, for the tests of shardings
 
+import jax
 import pytest
+
+jax.config.update("jax_platforms", "cpu")  # of JAX alone: jaxish is tested where its devices are
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from . import config
+
 # What is to be done when XLA's devices are first asked for.
 on_start: list[Callable[[], object]] = []
 
@@ -40,9 +42,32 @@ def wait_for_xla() -> None:
     module.wait_device_ops()
 
 
+_OTHER_NAMES = {"gpu": "cuda", "tpu": "xla"}
+
+
+def allows(device_type: str) -> bool:
+    """Tell whether `jax_platforms` lets torch's devices of this type be used."""
+    names = [n.strip() for n in (config.platforms.value or config.platform_name.value or "").split(",") if n.strip()]
+    return not names or device_type in (_OTHER_NAMES.get(name, name) for name in names)
+
+
 @functools.cache
 def first_device() -> torch.device:
-    """Return the device on which arrays are made where nothing says another one."""
-    if torch_xla() is not None:
+    """Return the device on which arrays are made where nothing says another one.
+
+    Raises `RuntimeError` where there is none of the platforms that `jax_platforms` names.
+    """
+    if allows("xla") and torch_xla() is not None:
         return torch.device("xla", 0)
-    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    if allows("cuda") and torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    if not allows("cpu"):
+        raise RuntimeError(
+            f"Unable to initialize backend '{config.platforms.value or config.platform_name.value}': torch has no such "
+            "device here. (you may need to set jax_platforms to '' to choose one automatically)"
+        )
+    return torch.device("cpu")
+
+
+for _flag in (config.platforms, config.platform_name):
+    _flag.on_change.append(first_device.cache_clear)

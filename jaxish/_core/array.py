@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import config, dtypes, errors, functorch, graph
+from . import config, dtypes, errors, functorch, graph, transfers
 from .accelerator import first_device, wait_for_xla
 from .array_interface import ArrayInterface
 
@@ -122,6 +122,8 @@ class Array(ArrayInterface):
             tensor = graph.base_of(tensor)
         if type(tensor) is not Tensor and hasattr(tensor, "placements"):
             tensor = _held_whole(tensor)
+        if transfers.watching and tensor.device.type != "cpu":
+            transfers.check("device-to-host", type_text(self))
         return tensor.detach() if tensor.requires_grad else tensor
 
     def _scalar(self, function: str) -> Any:
@@ -421,6 +423,8 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
     """
     if isinstance(x, Array):
         return x
+    if transfers.watching:
+        transfers.check("host-to-device", type(x).__name__)
     if isinstance(x, _SCALARS) and not isinstance(x, np.generic):
         dtype, weak = dtypes.lattice_type(x if type(x) in _SCALARS else _plain_scalar(x))
         return Array(scalar_tensor(x, dtypes.to_torch(dtype), device), weak)

@@ -1,15 +1,21 @@
 """Configuration: JAX's flags, their environment variables, and context managers that set them for a block.
 
 A `Flag` has one global value and an optional override per thread (set by `with flag(value):`), as in JAX. Flags
-that only steer XLA do not exist here: `config.update` raises for them as it does for any unknown name.
+of JAX's that mean nothing here stand in `foreign_options.py`.
 `state()` is a small number that stands for all values in force: traced graphs are kept by it.
 """
 
+import itertools
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
+
+from .foreign_options import FIXED, INERT
+
+_log = logging.getLogger("jaxish")
 
 
 class _Thread(threading.local):
@@ -27,22 +33,32 @@ _states: dict[tuple[Any, ...], int] = {}
 def state() -> int:
     """Return a number that is the same whenever the same values are in force."""
     if _thread.state_epoch != _epoch:
-        values = (*(flag.value for flag in FLAGS.values() if flag.traced), mesh.value, keeps_calls.value)
+        values = tuple(flag.value for flag in _traced)
         _thread.state = _states.setdefault(values, len(_states))
         _thread.state_epoch = _epoch
     return _thread.state
 
 
+_BY_DEFAULT: Any = object()
+
+
 class Flag:
     """One configuration value; calling it gives a context manager that sets it for a block in this thread.
 
-    `traced` says whether what is traced depends on it.
+    `traced` says whether what is traced depends on it; `instead` of a value that has to be the default, what to do.
     """
 
     def __init__(
-        self, name: str, default: Any, doc: str, choices: tuple[Any, ...] | None = None, traced: bool = True
+        self,
+        name: str,
+        default: Any,
+        doc: str,
+        choices: tuple[Any, ...] | None = None,
+        traced: bool = True,
+        instead: str = "",
     ) -> None:
         self.name, self.default, self.__doc__, self.choices, self.traced = name, default, doc, choices, traced
+        self.instead = instead
         self.on_change: list[Callable[[], None]] = []  # called in the thread that changed it
         text = os.environ.get(name.upper())
         self._global = default if text is None else self._parse(text)
@@ -54,13 +70,19 @@ class Flag:
             if text.lower() in ("0", "false", "no", "off", "f", "n", ""):
                 return False
             raise ValueError(f"environment variable {self.name.upper()}={text!r} is not a boolean; use 0 or 1")
-        if isinstance(self.default, int):
-            return int(text)
+        if isinstance(self.default, int | float):
+            return type(self.default)(text)
         return self._checked(text)
 
     def _checked(self, value: Any) -> Any:
-        if isinstance(self.default, bool) and not isinstance(value, bool | int):
+        if self.instead and value != self.default:
+            raise NotImplementedError(f"{self.name}={value!r} is not supported. {self.instead}")
+        if isinstance(self.default, bool) and not isinstance(value, bool | int | None):
             raise ValueError(f"new value for {self.name} must be a bool, got {value!r}")
+        if isinstance(self.default, int) and not isinstance(value, int | None):
+            raise ValueError(f"new value for {self.name} must be an int, got {value!r}")
+        if isinstance(self.default, str) and not isinstance(value, str | None):
+            raise ValueError(f"new value for {self.name} must be a string, got {value!r}")
         if self.choices is not None and value not in self.choices:
             raise ValueError(f"new value for {self.name} must be one of {self.choices}, got {value!r}")
         return bool(value) if isinstance(self.default, bool) else value
@@ -92,8 +114,18 @@ class Flag:
         for hook in self.on_change:
             hook()
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"bool() not supported for instances of type 'Flag' (did you mean to use '{self.name}.value'?)")
+
     @contextmanager
-    def __call__(self, new_val: Any = True) -> Iterator[None]:
+    def __call__(self, new_val: Any = _BY_DEFAULT) -> Iterator[None]:
+        if new_val is _BY_DEFAULT:
+            if not isinstance(self.default, bool):
+                raise TypeError(
+                    f"Context manager for {self.name.removeprefix('jax_')} config option requires an argument "
+                    "representing the new value for the config option."
+                )
+            new_val = True
         previous = _thread.overrides
         _thread.overrides = {**previous, self.name: self._checked(new_val)}
         _thread.state_epoch = -1
@@ -145,6 +177,68 @@ threefry_partitionable = Flag("jax_threefry_partitionable", True, "Use the parti
 random_seed_offset = Flag("jax_random_seed_offset", 0, "A number added to every seed.")
 enable_custom_prng = Flag("jax_enable_custom_prng", False, "Make PRNGKey return typed keys.")
 legacy_prng_key = Flag("jax_legacy_prng_key", "allow", "What to do on raw uint32 keys.", ("allow", "warn", "error"))
+high_dynamic_range_gumbel = Flag(
+    "jax_high_dynamic_range_gumbel", False, "Make the default mode of random.gumbel 'high', of random.categorical too."
+)
+allow_f16_reductions = Flag("jax_allow_f16_reductions", True, "Let lax.reduce_sum add up numbers of 16 bits.")
+check_tracer_leaks = Flag("jax_check_tracer_leaks", False, "Raise an error where a trace ends and its values live on.")
+enable_checks = Flag("jax_enable_checks", False, "Check each graph that is traced.")
+no_tracing = Flag("jax_no_tracing", False, "Raise an error where jit has to trace.", traced=False)
+no_execution = Flag("jax_no_execution", False, "Raise an error where something is computed.")
+disallow_mesh_context_manager = Flag(
+    "jax_disallow_mesh_context_manager", False, "Raise an error for `with mesh:`; jax.set_mesh is for it.", traced=False
+)
+platforms = Flag("jax_platforms", None, "The platforms in use, separated by commas: cpu, cuda, tpu.", traced=False)
+platform_name = Flag("jax_platform_name", "", "The platform in use: an older name of jax_platforms.", traced=False)
+logging_level = Flag(
+    "jax_logging_level",
+    "NOTSET",
+    "What the library logs: the level of the logger `jaxish`.",
+    (None, "NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    traced=False,
+)
+logging_level.on_change.append(lambda: _log.setLevel(logging_level.value or "NOTSET"))
+_GUARD_LEVELS = (None, "allow", "log", "disallow", "log_explicit", "disallow_explicit")
+transfer_guard_host_to_device = Flag(
+    "jax_transfer_guard_host_to_device", None, "What to do when values go to a device.", _GUARD_LEVELS, traced=False
+)
+transfer_guard_device_to_device = Flag(
+    "jax_transfer_guard_device_to_device",
+    None,
+    "What to do when values go between devices.",
+    _GUARD_LEVELS,
+    traced=False,
+)
+transfer_guard_device_to_host = Flag(
+    "jax_transfer_guard_device_to_host", None, "What to do when values leave a device.", _GUARD_LEVELS, traced=False
+)
+
+
+class _TransferGuards(Flag):
+    """The option that stands for the three guards of transfers."""
+
+    def set(self, value: Any) -> None:
+        super().set(value)
+        for guard in (transfer_guard_host_to_device, transfer_guard_device_to_device, transfer_guard_device_to_host):
+            guard.set(value)
+
+
+transfer_guards = _TransferGuards("jax_transfer_guard", None, "Sets all three guards.", _GUARD_LEVELS, traced=False)
+if transfer_guards.value is not None:  # by environment variable
+    transfer_guards.set(transfer_guards.value)
+array_garbage_collection_guard = Flag(
+    "jax_array_garbage_collection_guard",
+    None,
+    "What to do when the garbage collector finds an array in a cycle: 'log', or 'fatal' to end the process.",
+    (None, "allow", "log", "fatal"),
+    traced=False,
+)
+thread_guard = Flag(
+    "jax_thread_guard",
+    False,
+    "Raise an error where another thread than this one runs something on several processes.",
+    traced=False,
+)
 jit_tier = Flag(
     "jaxish_jit_tier",
     "auto",
@@ -163,13 +257,78 @@ cache_max_size = Flag(
 )
 backend = Flag("jaxish_backend", "inductor", "The torch.compile backend that compiles graphs, by name.")
 
+jax2tf_associative_scan_reductions, softmax_custom_jvp, auto_pcast, remove_size_one_mesh_axis_from_type = (
+    Flag(name, INERT[name], "No effect here.", traced=False)
+    for name in (
+        "jax2tf_associative_scan_reductions", "jax_softmax_custom_jvp", "jax_auto_pcast",
+        "jax_remove_size_one_mesh_axis_from_type",
+    )
+)  # fmt: skip
+
 FLAGS = {flag.name: flag for flag in list(globals().values()) if isinstance(flag, Flag)}
+for _name, _default in INERT.items():
+    if _name not in FLAGS:
+        FLAGS[_name] = Flag(_name, _default, "No effect here.", traced=False)
+for _name, (_default, _instead) in FIXED.items():
+    FLAGS[_name] = Flag(_name, _default, "Keeps its default.", traced=False, instead=_instead)
 
 # The meshes in force (`_devices/meshes.py`): no option of the user's, but traced programs depend on them.
 mesh = Flag("jaxish_mesh_in_force", None, "The mesh of set_mesh, that of use_abstract_mesh, and that of `with mesh:`.")
 
 # Whether calls of jitted functions stay calls in what is traced, so that jaxprs show them (`make_jaxpr`).
 keeps_calls = Flag("jaxish_keeps_calls", False, "Calls of jitted functions stay calls in traced graphs.")
+
+# What traced programs depend on; contexts of the user's are added.
+_traced = [flag for flag in FLAGS.values() if flag.traced] + [mesh, keeps_calls]
+
+
+class UserContext(Flag):
+    """A value of the user's that traced programs depend on; calling it gives a context manager that sets it for a block."""
+
+    def _checked(self, value: Any) -> Any:
+        return value
+
+    def get_global(self) -> Any:
+        """Return the value outside of blocks."""
+        return self._global
+
+    def set_global(self, new_value: Any) -> None:
+        """Set the value outside of blocks."""
+        self.set(new_value)
+
+
+_numbers = itertools.count()
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """Return a context whose value jitted functions depend on: where it differs they are traced again.
+
+    `with context(value):` sets it for a block in this thread, `context.value` reads it. Values have to be hashable.
+    """
+    context = UserContext(f"user context {next(_numbers)}", default_value, "A context of the user's.")
+    _traced.append(context)
+    _thread.state_epoch = -1
+    return context
+
+
+@contextmanager
+def transfer_guard(new_val: str) -> Iterator[None]:
+    """Set what to do about transfers in every direction for a block: allow, log, disallow, log_explicit, disallow_explicit.
+
+    `device_put` and `device_get` are explicit; the first three levels let them pass.
+    """
+    with (
+        transfer_guard_host_to_device(new_val),
+        transfer_guard_device_to_device(new_val),
+        transfer_guard_device_to_host(new_val),
+        transfer_guards(new_val),
+    ):
+        yield
+
+
+def checking_leaks() -> Any:
+    """Return a context manager under which a trace that ends while its values live on is an error."""
+    return check_tracer_leaks(True)
 
 
 class Config:
@@ -191,10 +350,24 @@ class Config:
         FLAGS[name].set(val)
 
     def read(self, name: str) -> Any:
-        """Return the global value of flag `name`."""
+        """Return the value of flag `name` that is in force."""
         if name not in FLAGS:
             raise AttributeError(f"Unrecognized config option: {name}")
-        return FLAGS[name]._global
+        return FLAGS[name].value
+
+    _read = read
+
+    def config_with_absl(self) -> None:
+        """Define a flag of absl for each option, set when `absl.app.run` has parsed the command line."""
+        from . import absl_flags
+
+        absl_flags.define(FLAGS)
+
+    def parse_flags_with_absl(self) -> None:
+        """Set the options that the command line gives (`--jax_enable_x64`), by absl, at once."""
+        from . import absl_flags
+
+        absl_flags.parse(FLAGS)
 
     @property
     def x64_enabled(self) -> bool:

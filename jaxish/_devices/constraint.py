@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import axes, graph
-from .._core.array import Array, from_kind, is_abstract, tensor_of
+from .._core import axes, graph, transfers
+from .._core.array import Array, from_kind, is_abstract, tensor_of, type_text
 from .._core.boxes import Box
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front
@@ -82,6 +82,8 @@ def _torch_device(sharding: Sharding) -> torch.device:
 def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     """Return the array, laid over devices as `sharding` says. Raises `ValueError` where they do not go together."""
     check_fits(array, sharding, function)
+    if transfers.watching and function != "device_put":  # which knows what comes from the host
+        check_transfer(array, sharding)
     tensor = Constrain(sharding)(tensor_of(array))[0]
     if processes.are_several() and not is_abstract(array) and not graph.is_tracer(tensor):
         tensor = processes.distributed(tensor, sharding)
@@ -89,6 +91,12 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     if not is_abstract(placed):
         placed._sharding = sharding
     return placed
+
+
+def check_transfer(array: Array, sharding: Sharding) -> None:
+    """Do what the guard of transfers between devices says, where the array would be moved to others."""
+    if not is_abstract(array) and sharding_of(array).device_set != sharding.device_set:
+        transfers.check("device-to-device", f"{type_text(array)} to {sharding}")
 
 
 @dataclass(frozen=True)

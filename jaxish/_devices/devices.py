@@ -8,6 +8,7 @@ import functools
 import os
 import re
 import threading
+import warnings
 
 import torch
 
@@ -123,7 +124,8 @@ def devices(backend: str | None = None) -> list[Device]:
     """
     if backend is None:
         return list(_all(_platform_of(accelerator.first_device())))
-    found = _all(_PLATFORMS[backend]) if backend in _PLATFORMS else ()
+    known = backend in _PLATFORMS and accelerator.allows({"gpu": "cuda", "tpu": "xla"}.get(backend, backend))
+    found = _all(_PLATFORMS[backend]) if known else ()
     if not found:
         raise RuntimeError(
             f"Unknown backend {backend}, or no device of it: torch sees {', '.join(map(repr, devices()))}."
@@ -176,3 +178,25 @@ def of(tensor: torch.Tensor) -> Device:
     """Return the device of a tensor: this process's first one on that torch device."""
     own = local_devices(backend=_platform_of(tensor.device))
     return own[tensor.device.index or 0 if len(own) > 1 and tensor.device.type != "cpu" else 0]
+
+
+def host_count(backend: str | None = None) -> int:
+    """Return the number of processes: a deprecated name of `process_count`."""
+    _warn_of_host("host_count", "process_count")
+    return process_count(backend)
+
+
+def host_id(backend: str | None = None) -> int:
+    """Return this process's index: a deprecated name of `process_index`."""
+    _warn_of_host("host_id", "process_index")
+    return process_index(backend)
+
+
+def host_ids(backend: str | None = None) -> list[int]:
+    """Return all process indices: a deprecated name of `process_indices`."""
+    _warn_of_host("host_ids", "process_indices")
+    return process_indices(backend)
+
+
+def _warn_of_host(old: str, new: str) -> None:
+    warnings.warn(f"jax.{old} has been renamed to jax.{new}. This alias will eventually be removed.", stacklevel=3)

@@ -152,6 +152,8 @@ class Mesh(_Axes):
         )
 
     def __enter__(self) -> "Mesh":
+        if config.disallow_mesh_context_manager.value:
+            raise RuntimeError("Mesh context manager is disabled. Use jax.set_mesh(mesh).")
         self._outer.append(_swap(legacy=self).legacy)
         return self
 

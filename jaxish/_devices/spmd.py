@@ -5,12 +5,15 @@ process's part (partition.py). With distributed inputs a graph runs operator by 
 them; a primitive makes its part of them where it has a rule for that, else it is given all of its inputs.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, fx
 
+from .._core import config
 from .._core.boxes import Box
+from .._core.errors import JaxRuntimeError
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from . import partition, processes, propagation
@@ -19,14 +22,35 @@ from .shardings import NamedSharding, PartitionSpec, Sharding
 Run = Callable[..., Sequence[Tensor]]
 
 
+_guarding: int | None = None  # the thread that `jax_thread_guard` was set in
+
+
+def _follow_guard() -> None:
+    global _guarding
+    _guarding = threading.get_ident() if config.thread_guard.value else None
+
+
+config.thread_guard.on_change.append(_follow_guard)
+
+
+def _check_thread() -> None:
+    if _guarding not in (None, threading.get_ident()):
+        raise JaxRuntimeError(
+            "FAILED_PRECONDITION: jax_thread_guard is set in another thread: what runs on several processes has to be "
+            "asked for in one order by all of them, so in one thread."
+        )
+
+
 def run(body: Graph, inputs: Sequence[Tensor], alone: Run, run_graph: Callable[[Graph], Run]) -> Sequence[Tensor]:
     """Return a graph's results: `alone` runs it on plain tensors, `run_graph` gives what runs another graph."""
     shardings = propagation.known_shardings(body)
     if any(map(processes.is_distributed, inputs)):
+        _check_thread()
         results = _Interpreter(body.module).run(*inputs)
         return [_placed(r, s) for r, s in zip(results, shardings, strict=True)] if shardings else results
     if not shardings:
         return alone(*inputs)
+    _check_thread()
     boxes = [None if s is None else _own_box(s, t.shape) for s, t in zip(shardings, body.out_types, strict=True)]
     local = partition.local_graph(body, boxes)
     parts = run_graph(local.graph)(*local.captured, *inputs)
@@ -56,6 +80,7 @@ def run_primitive(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor
     """Return the results of a primitive whose inputs may be distributed."""
     if not any(map(processes.is_distributed, inputs)) or primitive.places_results:
         return primitive.run(*inputs)
+    _check_thread()
     types = primitive.out_types(*inputs)
     results = [_by_part(primitive, index, type, inputs) for index, type in enumerate(types)]
     if any(r is None for r in results):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, tree, unsigned
+from .._core import config, dtypes, tree, unsigned
 from .._core.array import Array, device_of, tensor_of, type_text
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike
@@ -23,6 +23,7 @@ from . import operands as ops
 from .operands import DtypeSet
 from .running_extremum import running_extremum
 
+_HALVES = (torch.float16, torch.bfloat16)
 _NUMBER = DtypeSet(("number",), ops.NUMBER.dtypes)
 _BITS = ops.BITS.dtypes
 
@@ -58,6 +59,11 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = N
     if out_sharding is not None:
         raise NotImplementedError("reduce_sum does not take out_sharding; use lax.with_sharding_constraint.")
     t, dims, weak = _reducible("reduce_sum", operand, axes, _NUMBER)
+    if t.dtype in _HALVES and not config.allow_f16_reductions.value and any(t.shape[d] != 1 for d in dims):
+        raise ValueError(
+            f"reduce_sum on operand {type_text(Array(t))} is not allowed when jax_allow_f16_reductions=False. Convert it to "
+            "float32 first."
+        )
     return Array(unsigned.sum(t, dims), weak)
 
 

@@ -9,7 +9,7 @@ import optree
 import torch
 from torch import Tensor
 
-from .._core import dtypes, graph
+from .._core import dtypes, graph, transfers
 from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
 from .._core.dimensions import canonical_shape
 from .._core.extended import fills_elements, moves_elements, refuse
@@ -75,6 +75,7 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
     if isinstance(x, _PYTHON_SCALARS) and not isinstance(x, np.generic):
         if target is None:
             return as_array(x)
+        _note_transfer(x)
         return Array(_python_scalar(x, target))
     if isinstance(x, np.ndarray | np.generic):
         return _from_ndarray(np.asarray(x), target)
@@ -97,6 +98,11 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
         raise TypeError(f"Unexpected input type for array: {type(x)}") from None
 
 
+def _note_transfer(value: Any) -> None:
+    if transfers.watching:
+        transfers.check("host-to-device", type(value).__name__)
+
+
 def _python_scalar(x: Any, target: torch.dtype) -> Tensor:
     if target is torch.bool:
         return scalar_tensor(bool(x), target)
@@ -114,6 +120,7 @@ def _from_ndarray(values: np.ndarray, target: torch.dtype | None) -> Array:
         raise TypeError(
             f"Dtype {values.dtype} is not a valid JAX array type. Only arrays of numeric types are supported."
         )
+    _note_transfer(values)
     dtype = dtypes.canonicalize_dtype(values.dtype) if target is None else dtypes.TO_NUMPY[target]
     if dtype.kind in "fcb" or values.dtype.kind in "iub" or dtype == values.dtype:
         with np.errstate(all="ignore"):
@@ -212,6 +219,7 @@ def zeros(
 ) -> Array:
     """Return an array of zeros (default dtype: floating)."""
     no_sharding("zeros", out_sharding)
+    _note_transfer(0)
     sizes = _shape_argument("zeros", shape, dtype)
     found = Array(torch.zeros(sizes, dtype=dtype_or(dtype, "zeros", np.float64), device=torch_device(device)))
     return found if device is None else placed(found, device)
@@ -227,6 +235,7 @@ def ones(
 ) -> Array:
     """Return an array of ones (default dtype: floating)."""
     no_sharding("ones", out_sharding)
+    _note_transfer(1)
     sizes = _shape_argument("ones", shape, dtype)
     found = Array(torch.ones(sizes, dtype=dtype_or(dtype, "ones", np.float64), device=torch_device(device)))
     return found if device is None else placed(found, device)
@@ -260,6 +269,8 @@ def full(
     no_sharding("full", out_sharding)
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "full"))
     check_arraylike("full", fill_value)
+    if not isinstance(fill_value, Array):
+        _note_transfer(fill_value)
     found = _filled(canonical_shape(shape), fill_value, target, None if device is None else torch_device(device))
     return found if device is None else placed(found, device)
 

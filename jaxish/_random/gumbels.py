@@ -5,7 +5,7 @@ import functools
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import config, dtypes
 from .._core.array import Array, tensor_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -41,7 +41,7 @@ def gumbel_mode(mode: str | None) -> str:
     """Return the mode that a user's argument means. Raises `ValueError`."""
     if mode not in (None, "highest", "high", "low"):
         raise ValueError(f"Must provide valid mode for gumbel got: {mode}")
-    return mode or "low"
+    return mode or ("high" if config.high_dynamic_range_gumbel.value else "low")
 
 
 def gumbel_tensor(key: KeyArray, shape: tuple[int, ...], dtype: torch.dtype, mode: str) -> Tensor:

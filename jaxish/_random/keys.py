@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import config, dtypes
+from .._core import config, dtypes, transfers
 from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
@@ -72,6 +72,8 @@ def _seed_of_int(seed: int) -> Array:
     # JAX reads a Python seed as a 64-bit integer and drops the upper half unless jax_enable_x64 is set.
     if not -(2**63) <= seed < 2**63:
         raise OverflowError(f"Python int {seed} too large to convert to int64: seeds are 64-bit integers.")
+    if transfers.watching:
+        transfers.check("host-to-device", "a seed")
     if config.enable_x64.value:
         return Array(torch.full((), seed, dtype=torch.int64, device=default_torch_device()))
     return Array(torch.full((), (seed + 2**31) % 2**32 - 2**31, dtype=torch.int32, device=default_torch_device()))

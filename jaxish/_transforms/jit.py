@@ -10,7 +10,7 @@ from typing import Any
 import optree
 import torch
 
-from .._core import config, dtypes, graph, tree
+from .._core import config, dtypes, graph, no_execution, tree
 from .._core.array import Array, default_torch_device, tensor_of
 from .._core.extended import blank
 from .._devices import constraint
@@ -52,7 +52,10 @@ class Jitted:
         if config.disable_jit.value:
             return self._fun(*args, **kwargs)
         call = self._prepared(args, kwargs)
-        result = self._program(call)([tensor_of(a) for a in call.arrays])
+        program = self._program(call)
+        if config.no_execution.value and not graph.is_tracing():
+            no_execution.refuse(name_of(self._fun))
+        result = program([tensor_of(a) for a in call.arrays])
         for index in call.donated:
             call.arrays[index].delete()
         return result
@@ -80,6 +83,8 @@ class Jitted:
     def _program(self, call: PreparedCall) -> Program:
         program = self._programs.get(call.key)
         if program is None:
+            if config.no_tracing.value:
+                raise RuntimeError(f"re-tracing function {name_of(self._fun)} for `jit`, but 'no_tracing' is set")
             if config.explain_cache_misses.value:
                 known = len(self._programs)
                 _log.warning("TRACING CACHE MISS of %s: no program among %d has these types", name_of(self._fun), known)
@@ -87,7 +92,7 @@ class Jitted:
             program = trace_program(fun, call.arrays, call.rebuild, self._names(call))
             program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
             # A program that captured a tracer is good for this call only.
-            if not program.closed.captures_tracers:
+            if not program.closed.captures_tracers and not config.no_execution.value:
                 self._programs[call.key] = program
         return program
 

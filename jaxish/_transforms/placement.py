@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import graph, tree
+from .._core import graph, transfers, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.extended import ExtendedArray
 from .._devices import devices, meshes
-from .._devices.constraint import constrained, is_committed, sharding_of, shards_of
+from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
 from .._devices.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
 
@@ -34,7 +34,8 @@ def device_put(
             f"device_put device specification must be a tree prefix of the corresponding value; {error}"
         ) from None
     places = [_place_of(target) for target in targets]
-    moved = [_moved(as_array(leaf), place) for leaf, place in zip(leaves, places, strict=True)]
+    with transfers.explicit():
+        moved = [_moved(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
     if donate:
         for leaf, new in zip(leaves, moved, strict=True):
             if isinstance(leaf, Array) and not graph.is_tracer(leaf._tensor) and new._tensor is not leaf._tensor:
@@ -57,7 +58,10 @@ def _place_of(target: Any) -> Sharding | None:
     return resolve(target, "device_put")
 
 
-def _moved(array: Array, sharding: Sharding | None) -> Array:
+def _moved(leaf: Any, sharding: Sharding | None) -> Array:
+    array = as_array(leaf)
+    if transfers.watching and leaf is array and sharding is not None:
+        check_transfer(array, sharding)
     if sharding is None:
         return array if is_committed(array) else from_kind(tensor_of(array), array.kind)
     return constrained(array, sharding, "device_put")
@@ -198,7 +202,8 @@ def device_get(x: Any) -> Any:
     """Return the pytree `x` with its arrays as NumPy arrays; random keys stay as they are."""
     leaves, spec = tree.flatten(x)
     numbers = [isinstance(leaf, Array) and not isinstance(leaf, ExtendedArray) for leaf in leaves]
-    return spec.unflatten(np.asarray(x) if is_number else x for x, is_number in zip(leaves, numbers, strict=True))
+    with transfers.explicit():
+        return spec.unflatten(np.asarray(x) if is_number else x for x, is_number in zip(leaves, numbers, strict=True))
 
 
 def block_until_ready(x: Any) -> Any:

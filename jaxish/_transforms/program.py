@@ -19,7 +19,8 @@ from .._core.array import Array, as_array, from_kind
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
-from .flat import FlatFunction, arrays_from, name_of
+from . import leaks
+from .flat import FlatFunction, Rebuild, arrays_from, name_of
 
 _log = logging.getLogger("jaxish")
 
@@ -113,10 +114,17 @@ watchers: list[Callable[[], Watcher | None]] = []
 
 
 def trace_program(
-    fun: Callable[..., Any], arrays: Sequence[Array], rebuild: Callable[[Sequence[Array]], tuple[tuple, dict]],
+    fun: Callable[..., Any], arrays: Sequence[Array], rebuild: Rebuild,
     names: Sequence[str] = (), transformation: str = "jit",
 ) -> Program:  # fmt: skip
     """Trace `fun` on abstract values of the types of `arrays`; `rebuild` makes its arguments of them."""
+    with leaks.checked("DynamicJaxprTrace", f"{name_of(fun)} for {transformation}"):
+        return _traced(fun, arrays, rebuild, names, transformation)
+
+
+def _traced(
+    fun: Callable[..., Any], arrays: Sequence[Array], rebuild: Rebuild, names: Sequence[str], transformation: str
+) -> Program:
     flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
     watching = [w for w in (watcher() for watcher in watchers) if w is not None]
 
@@ -135,6 +143,8 @@ def trace_program(
         _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, timer.seconds)
     in_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in arrays)
     program = Program(closed, flat.output.spec, tuple(flat.output.kinds), in_avals, name_of(fun))
+    if config.enable_checks.value:
+        closed.graph.module.graph.lint()
     for watcher in watching:
         program = watcher.finished(program, arrays, transformation)
     return program

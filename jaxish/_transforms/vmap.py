@@ -10,6 +10,7 @@ from .._core import axes, graph, tree
 from .._core.array import Array, as_array, is_arraylike, tensor_of
 from .._core.avals import aval_of
 from .._core.primitive import batch_front
+from . import leaks
 from .flat import FlatFunction, Output, arrays_from, check_callable, name_of, wraps
 
 
@@ -168,7 +169,8 @@ def _call(
         return spec.unflatten(whole)
 
     flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
-    results = axes.map_tensors(flat, tensors, positive, size, axis_name, spmd)
+    with leaks.checked("BatchTrace", f"vmap of {name_of(fun)}"):
+        results = axes.map_tensors(flat, tensors, positive, size, axis_name, spmd)
     output = flat.output
     placed = _placed(results, output, out_axes, size, fun)
     return output.spec.unflatten(arrays_from(placed, output.kinds))

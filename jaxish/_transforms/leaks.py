@@ -1,0 +1,61 @@
+"""`jax.checking_leaks`: an error where a trace or a vmap ends while arrays of its own live on."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from .._core import config, functorch, graph
+from .._core.array import Array
+from .flat import Output
+
+_NOTHING = nullcontext()
+
+
+def checked(kind: str, function: str) -> AbstractContextManager[None]:
+    """Return a context manager for the run of a function under a transformation, which checks at its end if it is to.
+
+    `kind` is what JAX calls the trace in the message: DynamicJaxprTrace, or BatchTrace under vmap.
+    """
+    return _checking(kind, function) if config.check_tracer_leaks.value else _NOTHING
+
+
+@contextmanager
+def _checking(kind: str, function: str) -> Iterator[None]:
+    known = _leaked()  # kept, so that no id is used twice
+    yield
+    ids = set(map(id, known))
+    found = [x for x in _leaked() if id(x) not in ids]
+    if found:
+        shown = "\n\n".join(f"{x!r}{_holder(x)}" for x in found)
+        raise Exception(
+            f"Leaked trace {kind} of {function}. Leaked tracer(s):\n\n{shown}\n\nReturn the values from the transformed "
+            "function in place of storing them."
+        )
+
+
+def _leaked() -> list[Array]:
+    """Return the arrays of traces and vmaps that have ended, but for those that a pullback keeps for its results' types."""
+    gc.collect()
+    objects = gc.get_objects()
+    kept = {id(x) for o in objects if type(o) is Output for x in o.arrays}
+    return [x for x in objects if type(x) is Array and id(x) not in kept and not x.is_deleted() and _has_ended(x)]
+
+
+def _has_ended(x: Array) -> bool:
+    tensor = x._tensor
+    if not graph.is_tracer(tensor):
+        return False
+    base = graph.base_of(tensor)
+    if isinstance(base, graph.FakeTensor):
+        return getattr(base.fake_mode, "ended", False)
+    interpreter = functorch.peek_interpreter_stack()
+    level = 0 if interpreter is None else interpreter.level()
+    return functorch.is_batchedtensor(tensor) and functorch.maybe_get_level(tensor) > level
+
+
+def _holder(x: Array) -> str:
+    """Say what holds an array, as far as one can tell."""
+    holders: list[Any] = [h for h in gc.get_referrers(x) if isinstance(h, list | dict | tuple | set) and len(h) < 1000]
+    kinds = {type(h).__name__ for h in holders}
+    return f" (held by a {', a '.join(sorted(kinds))})" if kinds else ""
