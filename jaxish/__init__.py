@@ -80,6 +80,7 @@ from ._devices.meshes import make_mesh as make_mesh
 from ._devices.meshes import set_mesh as set_mesh
 from ._devices.shardings import NamedSharding as NamedSharding
 from ._devices.shardings import Shard as Shard
+from ._numpy.dynamic_index import dslice as _dslice
 from ._transforms.assembly import make_array_from_callback as make_array_from_callback
 from ._transforms.assembly import make_array_from_process_local_data as make_array_from_process_local_data
 from ._transforms.assembly import make_array_from_single_device_arrays as make_array_from_single_device_arrays
@@ -122,10 +123,16 @@ from .version import __version__ as __version__
 from .version import __version_info__ as __version_info__
 
 P = sharding.PartitionSpec
+ds = _dslice
 remat = checkpoint
 typeof = _aval_of
 
 if _TYPE_CHECKING:
+    from . import api_util as api_util
+    from . import custom_derivatives as custom_derivatives
+    from . import experimental as experimental
     from . import profiler as profiler
 
-__getattr__, _ = _attach(__name__, ("profiler",))  # what most programs do not need loads when it is named
+__getattr__, _ = _attach(
+    __name__, ("api_util", "custom_derivatives", "experimental", "profiler")
+)  # what most programs do not need loads when it is named

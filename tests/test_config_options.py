@@ -307,7 +307,8 @@ def test_the_mesh_context_manager_can_be_refused():
 
 def test_arrays_that_the_garbage_collector_frees_are_told(caplog):
     class Node:
-        pass
+        self: "Node"
+        array: jaxish.Array
 
     def cycle():
         node = Node()

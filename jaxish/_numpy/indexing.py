@@ -21,6 +21,7 @@ from .._core.array import Array, default_torch_device, from_numpy, is_abstract, 
 from .._core.promotion import convert
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
 from .creation import asarray
+from .dynamic_index import windows_of
 
 _FULL = slice(None)
 
@@ -265,6 +266,9 @@ def take_index(
     t: Tensor, index: Any, mode: GatherScatterMode | None = None, fill_value: Any = None, wrap: bool = True
 ) -> Tensor:
     """Return `t[index]`. A mode of None clips; the cotangent of what an index array reads out of bounds is dropped."""
+    windows = windows_of(t, index)
+    if windows is not None:
+        return take_index(windows.read(t), windows.index, mode, fill_value, wrap)
     fill = mode is GatherScatterMode.FILL_OR_DROP
     plan = _make_plan(index, t.shape, wrap, not fill, fill, t.device)
     if mode is None:
@@ -360,6 +364,10 @@ def put_index(
 
     `combine` is "set", "add", "mul", "min" or "max". Raises `ValueError` for values that do not broadcast.
     """
+    windows = windows_of(t, index)
+    if windows is not None:
+        part = put_index(windows.read(t), windows.index, values, combine, mode, unique, wrap)
+        return windows.written(t, part)
     plan = _make_plan(index, t.shape, wrap, mode is GatherScatterMode.CLIP, False, t.device)
     if not plan.arrays:
         view = plan.view(t)
