@@ -64,6 +64,7 @@ from ._core.config import transfer_guard_host_to_device as transfer_guard_host_t
 from ._core.dtypes import float0 as float0
 from ._core.lazy_modules import attach as _attach
 from ._core.tracers import ensure_compile_time_eval as ensure_compile_time_eval
+from ._devices import memory as memory
 from ._devices.devices import Device as Device
 from ._devices.devices import default_backend as default_backend
 from ._devices.devices import device_count as device_count
@@ -100,6 +101,7 @@ from ._transforms.environment import live_arrays as live_arrays
 from ._transforms.environment import named_call as named_call
 from ._transforms.environment import named_scope as named_scope
 from ._transforms.environment import print_environment_info as print_environment_info
+from ._transforms.forward_backward import fwd_and_bwd as fwd_and_bwd
 from ._transforms.jacobians import hessian as hessian
 from ._transforms.jacobians import jacfwd as jacfwd
 from ._transforms.jacobians import jacobian as jacobian
@@ -118,6 +120,7 @@ from ._transforms.remat import checkpoint as checkpoint
 from ._transforms.remat import checkpoint_policies as checkpoint_policies
 from ._transforms.shard_map import pmap as pmap
 from ._transforms.shard_map import shard_map as shard_map
+from ._transforms.shard_map import smap as smap
 from ._transforms.vmap import vmap as vmap
 from .version import __version__ as __version__
 from .version import __version_info__ as __version_info__

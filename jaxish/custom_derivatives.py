@@ -8,3 +8,4 @@ from ._transforms.custom_vjp import CustomVJPPrimal as CustomVJPPrimal
 from ._transforms.custom_vjp import custom_gradient as custom_gradient
 from ._transforms.custom_vjp import custom_vjp as custom_vjp
 from ._transforms.custom_vjp import custom_vjp_primal_tree_values as custom_vjp_primal_tree_values
+from ._transforms.linear_call import linear_call as linear_call

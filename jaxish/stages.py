@@ -2,6 +2,7 @@
 
 from ._transforms.stages import ArgInfo as ArgInfo
 from ._transforms.stages import Compiled as Compiled
+from ._transforms.stages import CompilerOptions as CompilerOptions
 from ._transforms.stages import Lowered as Lowered
 from ._transforms.stages import Traced as Traced
 from ._transforms.stages import Wrapped as Wrapped

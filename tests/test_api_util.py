@@ -1,6 +1,7 @@
 """jax.api_util and jax.extend.linear_util, as libraries that wrap functions use them."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,8 +93,9 @@ def test_transformations_old_and_new():
             answer = yield args, {}
             yield answer, ("aux", answer)
 
-        f, count = noted(scaled(wrapped(lib, lambda x, y, k: x * y + k, k=3), 10))
-        f, aux = split(shifted(f, 1))
+        apply: Any = lambda transformation, *args: transformation(*args)
+        f, count = apply(noted, apply(scaled, wrapped(lib, lambda x, y, k: x * y + k, k=3), 10))
+        f, aux = apply(split, apply(shifted, f, 1))
         return f.call_wrapped(2, 3), count(), aux(), f.__name__, f.params
 
     agree(program)

@@ -87,6 +87,8 @@ def _listed(platform: str) -> tuple[Device, ...]:
         own = torch.cuda.current_device() if present else 0
         places = [torch.device("cuda", own if i == index else i % present) for i in range(count)] if present else []
         return tuple(Device(place, i, i) for i, place in enumerate(places))
+    if platform in ("tpu", "xla") and platform != accelerator.xla_platform():
+        return ()
     if platform == accelerator.xla_platform():
         runtime = accelerator.torch_xla()
         present = 0 if runtime is None else runtime.addressable_runtime_device_count()

@@ -3,7 +3,7 @@
 import enum
 import math
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -328,6 +328,10 @@ def make_mesh(
     return Mesh(grid.reshape(tuple(axis_shapes)), names, types)
 
 
+# By a device's kind, what lays its devices out: `(shape, devices, contiguous_submeshes=...)` gives an array or None.
+device_kind_handler_dict: dict[str, Callable[..., np.ndarray | None]] = {}
+
+
 def create_device_mesh(
     mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, *, contiguous_submeshes: bool = False,
     allow_split_physical_axes: bool = False,
@@ -343,6 +347,40 @@ def create_device_mesh(
             f"Number of devices {len(given)} must equal the product of mesh_shape {tuple(mesh_shape)}; give the devices "
             "to be used, or use jax.make_mesh."
         )
+    handler = device_kind_handler_dict.get(given[-1].device_kind) if given else None
+    found = None if handler is None else handler(mesh_shape, given, contiguous_submeshes=contiguous_submeshes)
+    if found is not None:
+        return found
     mesh = np.empty(len(given), dtype=object)
     mesh[:] = given
     return mesh.reshape(tuple(mesh_shape))
+
+
+def create_hybrid_device_mesh(
+    mesh_shape: Sequence[int], dcn_mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, *,
+    process_is_granule: bool = False, should_sort_granules_by_key: bool = True, allow_split_physical_axes: bool = False,
+) -> np.ndarray:  # fmt: skip
+    """Return an array of devices whose groups lie next to each other: `mesh_shape` within a group, `dcn_mesh_shape` of groups.
+
+    Groups are processes with `process_is_granule`, else the slices that devices say they belong to. Raises `ValueError` for
+    devices that say none, and for shapes that do not fit.
+    """
+    given = list(all_devices() if devices is None else devices)
+    attribute = "process_index" if process_is_granule else "slice_index"
+    if not hasattr(given[0], attribute):
+        raise ValueError(f"Device {given[0]} does not have attribute {attribute}. See `process_is_granule` option.")
+    groups: dict[Any, list[Any]] = {}
+    for device in given:
+        groups.setdefault(getattr(device, attribute), []).append(device)
+    keys = sorted(groups) if should_sort_granules_by_key else list(groups)
+    if math.prod(dcn_mesh_shape) != len(groups):
+        raise ValueError(
+            f"Number of slices {len(groups)} must equal the product of dcn_mesh_shape {tuple(dcn_mesh_shape)}"
+        )
+    blocks = np.empty((len(groups), *mesh_shape), dtype=object)
+    for i, key in enumerate(keys):
+        blocks[i] = create_device_mesh(mesh_shape, groups[key], allow_split_physical_axes=allow_split_physical_axes)
+    rank = len(tuple(mesh_shape))
+    interleaved = [axis for d in range(rank) for axis in (d, rank + d)]
+    shape = [outer * inner for outer, inner in zip(dcn_mesh_shape, mesh_shape, strict=True)]
+    return blocks.reshape(*dcn_mesh_shape, *mesh_shape).transpose(interleaved).reshape(shape)

@@ -99,7 +99,7 @@ def argnums_partial(
 
     Raises `ValueError` for positions beyond the arguments, and for fixed ones that cannot be hashed if they have to be.
     """
-    numbers = _positions(dyn_argnums, len(args))
+    numbers = positions_within(dyn_argnums, len(args))
     fixed = [(i, a) for i, a in enumerate(args) if i not in numbers]
     if require_static_args_hashable:
         for i, a in fixed:
@@ -112,7 +112,8 @@ def argnums_partial(
     return _with_fixed(f, numbers, tuple(box(a) for _, a in fixed)), tuple(args[i] for i in numbers)
 
 
-def _positions(argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+def positions_within(argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """Return positions of arguments, counted from the front. Raises `ValueError` for those that are beyond `count`."""
     numbers = map(operator.index, argnums) if isinstance(argnums, Sequence) else [operator.index(argnums)]
     found = []
     for number in numbers:

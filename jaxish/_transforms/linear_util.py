@@ -256,6 +256,6 @@ def cache(call: Callable[..., Any], *, explain: Callable[..., Any] | None = None
         answers[key] = answer, fun.stores
         return answer
 
-    memoized.cache_clear = kept.clear  # pyright: ignore[reportFunctionMemberAccess]
-    memoized.evict_function = lambda f: kept.pop(f, None)  # pyright: ignore[reportFunctionMemberAccess]
+    memoized.cache_clear = kept.clear  # pyright: ignore
+    memoized.evict_function = lambda f: kept.pop(f, None)  # pyright: ignore
     return memoized

@@ -13,6 +13,7 @@ from .._core.avals import ShapedArray, aval_of
 from .._core.extended import ExtendedArray
 from .._devices import devices, meshes
 from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
+from .._devices.memory import Space
 from .._devices.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
 
@@ -46,6 +47,10 @@ def device_put(
 def _place_of(target: Any) -> Sharding | None:
     if target is None or isinstance(target, Sharding):
         return target
+    if isinstance(target, Space):
+        if target is Space.Host:
+            raise NotImplementedError("Arrays live in the memory of their device; jax.device_get gives NumPy arrays.")
+        return None
     if isinstance(target, devices.Device):
         return SingleDeviceSharding(target)
     if not isinstance(target, PartitionSpec):

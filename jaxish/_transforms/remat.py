@@ -8,8 +8,9 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, fx
 
@@ -104,6 +105,38 @@ class Operation:
         return self.name
 
 
+class RecomputeType:
+    """What a policy may return in place of False."""
+
+
+class SaveableType:
+    """What a policy may return in place of True."""
+
+
+Recompute, Saveable = RecomputeType(), SaveableType()
+
+
+class Offloadable(NamedTuple):
+    """What a policy may return to move a value to another memory, which is not supported here."""
+
+    src: str
+    dst: str
+
+
+def _is_saved(case: Any) -> bool:
+    """Read a policy's answer. Raises `NotImplementedError` for one that offloads, `TypeError` for what is none."""
+    if isinstance(case, Offloadable):
+        raise NotImplementedError("Offloading policies are not supported; save the value, or recompute it.")
+    if isinstance(case, bool | np.bool_):
+        return bool(case)
+    if not isinstance(case, RecomputeType | SaveableType):
+        raise TypeError(
+            f"Policy should return a boolean or an instance of one of `ad_checkpoint.Recompute`, `ad_checkpoint.Saveable` or "
+            f"`ad_checkpoint.Offloadable(...)`, got {case!r}."
+        )
+    return case is Saveable
+
+
 @functools.cache
 def _saver(policy: Policy | None) -> Callable[[fx.Node], bool]:
     if policy is None:
@@ -115,7 +148,7 @@ def _saver(policy: Policy | None) -> Callable[[fx.Node], bool]:
         params: dict[str, Any] = {"name": target.label} if isinstance(target, Name) else {}
         if name == "dot_general":
             params["dimension_numbers"] = _dimension_numbers(node)
-        return bool(policy(Operation(name), *(n.meta.get("val") for n in node.all_input_nodes), **params))
+        return _is_saved(policy(Operation(name), *(n.meta.get("val") for n in node.all_input_nodes), **params))
 
     return save
 

@@ -74,6 +74,39 @@ def shard_map(
     return mapped
 
 
+def smap(
+    f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: Hashable
+) -> Any:  # fmt: skip
+    """Return `f` mapped over the parts along one axis of the mesh in force: `shard_map` with axes in place of specs.
+
+    `in_axes` says along which dimension each argument is split, None for one that every device gets whole; it must be given.
+    `out_axes` says along which dimension results are put together. Without `f`, return a decorator.
+    Raises `TypeError` for what is no axis.
+    """
+    if f is None:
+        return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    if isinstance(axis_name, list | tuple):
+        raise TypeError(f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}")
+    if in_axes is Infer:
+        raise NotImplementedError("smap infers no axes here: types tell of no shardings. Give in_axes.")
+    if in_axes is not None and not isinstance(in_axes, int | tuple):
+        raise TypeError(
+            "smap in_axes must be an int, None, jax.sharding.Infer, or a tuple of entries corresponding to the positional "
+            f"arguments passed to the function, but got {in_axes}."
+        )
+    specs = [_specs_of(axes, name, axis_name) for axes, name in ((in_axes, "in_axes"), (out_axes, "out_axes"))]
+    return shard_map(f, in_specs=specs[0], out_specs=specs[1], axis_names={axis_name})
+
+
+def _specs_of(axes: Any, name: str, axis_name: Hashable) -> Any:
+    leaves, spec = tree.flatten(axes, is_leaf=lambda axis: axis is None)
+    if not all(axis is None or isinstance(axis, int) for axis in leaves):
+        raise TypeError(
+            f"smap {name} must be an int, None, or (nested) container with those types as leaves, but got {axes}."
+        )
+    return spec.unflatten(PartitionSpec() if a is None else PartitionSpec(*[None] * a, axis_name) for a in leaves)
+
+
 def _mesh_for(mesh: Any) -> Mesh:
     found = mesh_in_force() if mesh is None or isinstance(mesh, AbstractMesh) else mesh
     if found is None:

@@ -34,6 +34,9 @@ class PreparedCall:
     given: tuple[tuple[Any, ...], dict[str, Any]]
 
 
+CompilerOptions = dict[str, str | bool]
+
+
 class Traced:
     """A function traced for given argument types."""
 

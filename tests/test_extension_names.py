@@ -1,0 +1,196 @@
+"""Small names that libraries import: of ad_checkpoint, sharding, stages, extend.backend, mesh_utils, multihost_utils."""
+
+import functools
+import re
+
+import jax
+import jax.ad_checkpoint
+import jax.experimental.mesh_utils
+import jax.experimental.multihost_utils
+import jax.experimental.pjit
+import jax.extend.backend
+import numpy as np
+import pytest
+from oracle import agree
+
+import jaxish
+import jaxish.ad_checkpoint
+import jaxish.experimental.mesh_utils
+import jaxish.experimental.multihost_utils
+import jaxish.experimental.pjit
+import jaxish.extend.backend
+
+X, W = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3), np.ones((3, 4), np.float32)
+
+# ---------------------------------------------------------------------------------------------------------- checkpoint
+
+
+def network(lib, x, w):
+    return (lib.numpy.tanh(lib.ad_checkpoint.checkpoint_name(lib.numpy.sin(x), "first") @ w) ** 2).sum()
+
+
+def printed(lib, f, capsys):
+    """The residuals' lines, without the places in the source that JAX gives."""
+    lib.ad_checkpoint.print_saved_residuals(functools.partial(f, lib), X, W)
+    return sorted(re.sub(r" from \S+:\d+.*", "", line) for line in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("policy", [None, "dots_saveable", "first", "other"])
+def test_saved_residuals_of_a_checkpoint(policy, capsys):
+    def program(lib, x, w):
+        policies = lib.checkpoint_policies
+        chosen = policies.save_only_these_names(policy) if policy in ("first", "other") else policy
+        chosen = getattr(policies, chosen) if isinstance(chosen, str) else chosen
+        return lib.checkpoint(functools.partial(network, lib), policy=chosen)(x, w)
+
+    assert printed(jaxish, program, capsys) == printed(jax, program, capsys)
+
+
+def test_saved_residuals_of_a_function(capsys):
+    found, wanted = (printed(lib, network, capsys) for lib in (jaxish, jax))
+    for line in ("f32[3,4] from the argument w", "f32[2,3] named 'first'", "f32[2,3] output of cos"):
+        assert line in found and line in wanted
+
+
+@pytest.mark.parametrize("answer", ["Saveable", "Recompute", True, False, None, 3, "Offloadable"])
+def test_policies_may_answer_by_these_classes(answer):
+    def program(lib):
+        found = getattr(lib.ad_checkpoint, answer) if isinstance(answer, str) else answer
+        f = lib.checkpoint(functools.partial(network, lib), policy=lambda *args, **params: found)
+        return lib.grad(f)(X, W)
+
+    agree(program)
+
+
+# ------------------------------------------------------------------------------------------------------------ shardings
+
+
+def test_manual_axis_types():
+    def program(lib, **axes):
+        make = lib.sharding.ManualAxisType
+        found = make(**{k: frozenset(v) for k, v in axes.items()})
+        return (
+            repr(found),
+            found is make(**{k: frozenset(v) for k, v in axes.items()}),
+            repr(found.update(varying=frozenset("z"))),
+        )
+
+    agree(lambda lib: program(lib, varying="a"))
+    agree(lambda lib: program(lib, unreduced="b", reduced="b"))
+    agree(lambda lib: program(lib, varying="a", reduced="a"))
+    agree(lambda lib: program(lib, varying="a", unreduced="a"))
+
+
+def mesh_of(lib, kind="Auto"):
+    devices = np.array(lib.devices()[:4]).reshape(2, 2)
+    return lib.sharding.Mesh(devices, ("x", "y"), axis_types=(getattr(lib.sharding.AxisType, kind),) * 2)
+
+
+def test_auto_axes_and_explicit_axes():
+    def program(lib, kind, decorate, **options):
+        with lib.set_mesh(mesh_of(lib, kind)):
+            x = lib.numpy.arange(8.0).reshape(4, 2)
+            x = lib.reshard(x, lib.P("x", None)) if kind == "Explicit" else x
+            result = getattr(lib.sharding, decorate)(lambda v: v.T * 2)(x, **options)
+            return result, str(result.sharding.spec) if decorate == "auto_axes" else ""
+
+    agree(lambda lib: program(lib, "Explicit", "auto_axes", out_sharding=lib.P("y", None)))
+    agree(lambda lib: program(lib, "Explicit", "auto_axes"))
+    agree(lambda lib: program(lib, "Auto", "explicit_axes"))
+    agree(lambda lib: program(lib, "Auto", "explicit_axes", in_sharding=lib.P("y", None)))
+    agree(lambda lib: lib.sharding.explicit_axes(lambda v: v, in_sharding=lib.P())(X))
+
+
+def test_smap():
+    def program(lib, f=lambda lib, x, y: x + lib.lax.psum(y, "x"), args=(X[:, 0], W[:2, 0]), **axes):
+        with lib.set_mesh(mesh_of(lib)):
+            return lib.jit(lib.smap(functools.partial(f, lib), axis_name="x", **axes))(*args)
+
+    agree(lambda lib: program(lib, in_axes=(0, None), out_axes=0))
+    agree(lambda lib: program(lib, f=lambda lib, x: x * 2, args=(X.T @ X,), in_axes=None, out_axes=None))
+    agree(lambda lib: program(lib, f=lambda lib, x: x.sum(0, keepdims=True), args=(W.T,), in_axes=0, out_axes=1))
+    for axes in [
+        {"in_axes": "a", "out_axes": 0},
+        {"in_axes": 0, "out_axes": "q"},
+        {"in_axes": (0, "b"), "out_axes": 0},
+    ]:
+        agree(lambda lib: program(lib, **axes))
+    agree(lambda lib: lib.smap(lambda x: x, in_axes=0, out_axes=0, axis_name=("x",)))
+
+
+# ---------------------------------------------------------------------------------------- devices, processes, backends
+
+
+def test_hybrid_meshes():
+    def program(lib, shape, groups, **options):
+        class Slice:
+            device_kind, platform = "cpu", "cpu"
+
+            def __init__(self, i):
+                self.id, self.slice_index, self.process_index = i, 3 - i // 2, i // 4
+
+        devices = [Slice(i) for i in range(8)]
+        mesh = lib.experimental.mesh_utils.create_hybrid_device_mesh(shape, groups, devices, **options)
+        return np.vectorize(lambda d: d.id)(mesh)
+
+    agree(program, (2, 1), (2, 2))
+    agree(program, (1, 2), (4, 1))
+    agree(lambda lib: program(lib, (2, 1), (1, 4), should_sort_granules_by_key=False))
+    agree(lambda lib: program(lib, (2, 2), (2, 1), process_is_granule=True))
+    agree(program, (2, 1), (3, 1))
+    agree(program, (4, 1), (2, 2))
+    agree(lambda lib: lib.experimental.mesh_utils.create_hybrid_device_mesh((8,), (1,)))
+
+
+def test_host_local_arrays():
+    def program(lib, spec):
+        utils, mesh = lib.experimental.multihost_utils, mesh_of(lib)
+        whole = utils.host_local_array_to_global_array({"a": X.T[:2], "b": np.arange(4)}, mesh, spec(lib))
+        back = utils.global_array_to_host_local_array(whole, mesh, spec(lib))
+        return whole, back, str(whole["b"].sharding.spec), str(back["b"].sharding.spec)
+
+    agree(program, lambda lib: lib.P("x"))
+    agree(program, lambda lib: {"a": lib.P("x", "y"), "b": lib.P()})
+    agree(program, lambda lib: None)
+    agree(lambda lib: lib.experimental.multihost_utils.reached_preemption_sync_point(3))
+
+
+def test_backends():
+    backends = {lib: lib.extend.backend for lib in (jax, jaxish)}
+    assert set(backends[jax].backends()) <= set(backends[jaxish].backends())
+    for lib, backend in backends.items():
+        found = backend.get_backend("cpu")
+        assert found.platform == "cpu" and found.device_count() == 8 == len(found.local_devices())
+        assert backend.get_default_device() == lib.devices()[0]
+        assert backend.backend_xla_version() is None
+    agree(lambda lib: lib.extend.backend.get_backend("no such platform"))
+
+
+def test_clearing_backends_traces_again():
+    def program(lib):
+        traced, cleared = [], []
+
+        class Cache:
+            def cache_clear(self):
+                cleared.append(1)
+
+        double = lib.jit(lambda x: [traced.append(1), x * 2][1])
+        cache = Cache()
+        lib.extend.backend.register_backend_cache(cache, "a test")
+        found = [double(1.0)]
+        lib.extend.backend.clear_backends()
+        return [*found, double(1.0)], len(traced), bool(cleared)
+
+    agree(program)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_pjit_is_jit():
+    agree(lambda lib: lib.experimental.pjit.pjit(lambda x: x + 1)(X))
+
+
+def test_memory_spaces():
+    agree(lambda lib: [str(space) for space in lib.memory.Space])
+    agree(lambda lib: lib.device_put(X, lib.memory.Space.Device))
+    with pytest.raises(NotImplementedError, match="device_get"):
+        jaxish.device_put(X, jaxish.memory.Space.Host)
