@@ -20,6 +20,7 @@ from . import nn as nn
 from . import numpy as numpy
 from . import ops as ops
 from . import random as random
+from . import ref as ref
 from . import scipy as scipy
 from . import sharding as sharding
 from . import stages as stages
@@ -28,7 +29,6 @@ from . import tree_util as tree_util
 from . import typing as typing
 from ._core.array import Array as Array
 from ._core.avals import ShapeDtypeStruct as ShapeDtypeStruct
-from ._core.avals import aval_of as _aval_of
 from ._core.collection_guard import array_garbage_collection_guard as array_garbage_collection_guard
 from ._core.config import allow_f16_reductions as allow_f16_reductions
 from ._core.config import auto_pcast as auto_pcast
@@ -63,6 +63,12 @@ from ._core.config import transfer_guard_device_to_host as transfer_guard_device
 from ._core.config import transfer_guard_host_to_device as transfer_guard_host_to_device
 from ._core.dtypes import float0 as float0
 from ._core.lazy_modules import attach as _attach
+from ._core.refs import Ref as Ref
+from ._core.refs import empty_ref as empty_ref
+from ._core.refs import free_ref as free_ref
+from ._core.refs import freeze as freeze
+from ._core.refs import new_ref as new_ref
+from ._core.refs import typeof as typeof
 from ._core.tracers import ensure_compile_time_eval as ensure_compile_time_eval
 from ._devices import memory as memory
 from ._devices.devices import Device as Device
@@ -128,7 +134,6 @@ from .version import __version_info__ as __version_info__
 P = sharding.PartitionSpec
 ds = _dslice
 remat = checkpoint
-typeof = _aval_of
 
 if _TYPE_CHECKING:
     from . import api_util as api_util

@@ -63,17 +63,23 @@ class ShapedArray(AbstractValue):
 
 
 class ShapeDtypeStruct:
-    """A stand-in for an array in `eval_shape`, `jit(f).lower` and the like: shape, dtype, weak type, sharding."""
+    """A stand-in for an array in `eval_shape`, `jit(f).lower` and the like: shape, dtype, weak type, sharding.
 
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    With `is_ref` it stands for a reference to a mutable array.
+    """
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:
+    __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False
+    ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
         self.sharding = sharding
         self.weak_type = weak_type
+        self.is_ref = is_ref
 
     @property
     def ndim(self) -> int:
@@ -104,12 +110,13 @@ class ShapeDtypeStruct:
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.sharding, self.weak_type
+        return self.shape, self.dtype, self.sharding, self.weak_type, self.is_ref
 
     def __repr__(self) -> str:
         sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
+        reference = ", is_ref=True" if self.is_ref else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak}{reference})"
 
 
 def short_type_text(x: Any) -> str:

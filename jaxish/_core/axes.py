@@ -90,6 +90,11 @@ def _mapped_over_nothing(
 
     def of_one_slice(*inputs: Tensor) -> list[Tensor]:
         results = _mapped(function, inputs, dims, 1, name, spmd)
+        trace = graph.current_trace()
+        if trace is not None and trace.borrowed:
+            raise NotImplementedError(
+                "vmap over nothing of a function that uses a mutable array reference is not supported."
+            )
         found.extend(dim for _, dim in results)
         return [tensor for tensor, _ in results]
 

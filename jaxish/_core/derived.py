@@ -3,7 +3,8 @@
 The rules of structured primitives are made of these. A derived graph takes and returns flat lists of tensors.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+import operator
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -127,6 +128,38 @@ def placed(graph: Graph, types: Sequence[TensorType], places: Sequence[int]) -> 
     return Graph(fx.GraphModule(graph.module, wide, "jaxish_graph"), tuple(types), graph.out_types)
 
 
+def reached(graph: Graph, changed: set[int], carried: Mapping[int, int] | None = None) -> set[int]:
+    """Return which results of the graph differ if the inputs at these positions do.
+
+    `carried` says for a loop's body which results become which inputs of the next step.
+    """
+    nodes: Any = graph.module.graph
+    outputs = nodes.output_node().args[0]
+    while True:
+        found = _nodes_reached(nodes, changed)
+        results = {i for i, node in enumerate(outputs) if node in found}
+        grown = changed | {i for result, i in (carried or {}).items() if result in results}
+        if grown == changed:
+            return results
+        changed = grown
+
+
+def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
+    found: set[fx.Node] = {node for i, node in enumerate(nodes.find_nodes(op="placeholder")) if i in changed}
+    results: dict[fx.Node, set[int]] = {}
+    for node in nodes.nodes:
+        if node.target is operator.getitem and node.args[0] in results:
+            if node.args[1] in results[node.args[0]]:
+                found.add(node)
+        elif any(argument in found for argument in node.all_input_nodes):
+            found.add(node)
+            if isinstance(node.target, Primitive):
+                known = node.target.reached({i for i, argument in enumerate(node.args) if argument in found})
+                if known is not None:
+                    results[node] = known
+    return found
+
+
 def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:
     """Return the graph that maps (inputs, tangents of the active inputs) to (results, tangents of all results).
 
@@ -241,6 +274,9 @@ class Inline(Primitive):
 
     def __init__(self, body: Graph) -> None:
         self.body = body
+
+    def reached(self, changed: set[int]) -> set[int]:
+        return reached(self.body, changed)
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         return jvp_rule(self.body, lambda body: body, primals, tangents)

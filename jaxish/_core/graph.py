@@ -106,6 +106,11 @@ def is_tracing() -> bool:
     return bool(tracing) and bool(_traces.stack)
 
 
+def is_active(trace: "Trace") -> bool:
+    """Tell whether `trace` is going on in this thread."""
+    return trace in _traces.stack
+
+
 def is_plain_evaluation() -> bool:
     """Tell whether operators run now and nobody will differentiate or batch them."""
     return not tracing and functorch.peek_interpreter_stack() is None
@@ -218,6 +223,11 @@ class Trace(TorchDispatchMode):
         # The fakes are kept alive with their nodes, so that no id is used twice.
         self._nodes: dict[int, tuple[Tensor, fx.Node]] = {}
         self._last_captured: fx.Node | None = None
+        # Cells (cells.py): those from outside with what stands for them here, where among the captured tensors they are
+        # ("value" or "handle"), and those of known handles.
+        self.stand_ins: dict[Any, Any] = {}
+        self.borrowed: dict[int, tuple[Any, str]] = {}
+        self.by_handle: dict[int, Any] = {}
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
@@ -253,6 +263,16 @@ class Trace(TorchDispatchMode):
         self.bind(fake, self._captured_node())
         self.captured.append(tensor)
         return fake
+
+    def borrow(self, blank: Tensor, cell: Any, what: str) -> Tensor:
+        """Append a captured input for something of a cell, for which callers give what it is then in place of `blank`."""
+        self.borrowed[len(self.captured)] = cell, what
+        with temporarily_clear_interpreter_stack():
+            return self._captured(blank)
+
+    def position_of(self, tensor: Tensor | None) -> int | None:
+        """Return which input of the function `tensor` stands for, None where it is none."""
+        return next((i for i, node in enumerate(self.inputs) if node.meta["val"] is tensor), None)
 
     def _embedded(self, tensor: Tensor) -> Tensor:
         if is_tracer(tensor):

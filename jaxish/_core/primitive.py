@@ -76,6 +76,10 @@ class Primitive:
         """
         return None
 
+    def reached(self, changed: set[int]) -> set[int] | None:
+        """Return which results differ if the inputs at these positions do; None: all, where there are any."""
+        return None
+
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         """Return results and their batch dimensions, for inputs batched along `dims` (None: not batched)."""
         raise NotImplementedError(f"vmap of {self.__name__} is not implemented")

@@ -120,9 +120,9 @@ class _PlacedKind:
 
 
 def kinds_of_results(body: Graph, kinds: Sequence[Any]) -> list[Any]:
-    """Return the kinds of a graph's results, which know the sharding where one is asked for."""
+    """Return the kinds of a graph's first results, which know the sharding where one is asked for."""
     found = shardings_of_results(body)
-    return [k if s is None else _PlacedKind(k, s) for k, s in zip(kinds, found, strict=True)]
+    return [k if s is None else _PlacedKind(k, s) for k, s in zip(kinds, found, strict=False)]
 
 
 def check_fits(array: Array, sharding: Sharding, function: str) -> None:

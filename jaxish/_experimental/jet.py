@@ -196,9 +196,10 @@ def _bilinear(prim: Primitive, primals: Sequence[Any], series: Sequence[Any], **
     ys: Any
     multiply = functools.partial(prim.bind, **params)
     (x, y), (xs, ys) = primals, series
-    if xs is None or ys is None:
-        factors = [(x, c) for c in ys] if xs is None else [(c, y) for c in xs]
-        return multiply(x, y), [multiply(*pair) for pair in factors]
+    if xs is None:
+        return multiply(x, y), [multiply(x, c) for c in ys]
+    if ys is None:
+        return multiply(x, y), [multiply(c, y) for c in xs]
     xs, ys = [x, *xs], [y, *ys]
     terms = [_sum(multiply(xs[j], ys[k - j]) for j in range(k + 1)) for k in range(len(xs))]
     return terms[0], terms[1:]

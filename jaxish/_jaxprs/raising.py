@@ -56,7 +56,8 @@ class _Raising:
             elif node.op == "get_attr":
                 raise AssertionError(f"a traced graph has no attributes: {node}")
         results = [self.values[n] for n in nodes.output_node().args[0]]  # pyright: ignore
-        self.outvars = [self._output(*pair) for pair in zip(results, out_avals or [None] * len(results), strict=True)]
+        known = [*out_avals, *[None] * (len(results) - len(out_avals))]  # what references hold comes last
+        self.outvars = [self._output(*pair) for pair in zip(results, known, strict=True)]
 
     def jaxpr(self, name: str) -> Jaxpr:
         """Return the jaxpr, without the equations whose results nothing reads."""

@@ -72,7 +72,9 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
         leaves, spec = tree.flatten(args)
         arrays = [as_argument(leaf, f"The composite {name}") for leaf in leaves]
         fixed = functools.partial(decomposition, **kwargs)
-        program = trace_program(fixed, arrays, lambda values: (spec.unflatten(values), {}), (), "composite")
+        program = trace_program(fixed, arrays, lambda values: (spec.unflatten(values), {}), (), "composite").pure(
+            "composite"
+        )
         if program.closed.captures_tracers:
             raise errors.UnexpectedTracerError(
                 f"Found a JAX Tracer as a constant in the decomposition for the composite op {name!r}. Pass it as a "

@@ -16,6 +16,7 @@ from .._core import dtypes, duals, tree
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.primitive import conjugate
+from .._core.refs import Ref, RefArgument
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
 from .flat import (
     FlatFunction,
@@ -54,8 +55,28 @@ class _Pullback:
             )
         seeds = [_cotangent(c, a) for c, a in zip(leaves, self._output.arrays, strict=True) if differentiable(a)]
         found = iter(_pull(self._pull, seeds))
-        cotangents = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in self._arrays]
+        cotangents = [from_kind(next(found), a.kind) if differentiable(a) else _without(a) for a in self._arrays]
         return self._spec.unflatten(cotangents)
+
+    def with_refs(self, *refs: Any) -> Callable[[Any], tuple[Any, ...]]:
+        """Return the function that adds the cotangents of arguments to the references that are given in their places.
+
+        In these places, and in those of other objects that are no trees of arguments, its result is None.
+        """
+        places = tree.broadcast_prefix(tuple(refs), self._spec, is_leaf=lambda x: x is None)
+
+        def pull(out_ct: Any, /) -> tuple[Any, ...]:
+            for cotangent, place in zip(tree.flatten(self(out_ct))[0], places, strict=True):
+                if isinstance(place, Ref):
+                    place.addupdate(cotangent)
+            return self._spec.unflatten([None] * len(places))
+
+        return pull
+
+
+def _without(x: Array) -> Any:
+    """Return the cotangent of an argument that has none: None for a reference, which the function got as it is."""
+    return None if isinstance(x, RefArgument) else float0_zeros(x)
 
 
 def _cotangent(value: Any, primal: Array) -> Tensor:
@@ -115,10 +136,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     leaves, spec = tree.flatten((primals, {}))
     arrays = [as_argument(leaf, "vjp") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
-    output, values, pull, aux = _linear_at(fun, arrays, spec, chosen, has_aux)
+    output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
     result = output.rebuilt(values)
     pullback = _Pullback(pull, output, arrays, tree.flatten(primals)[1], name_of(fun))
     return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def _as_given(arrays: Sequence[Array]) -> list[Any]:
+    """Return the arguments as the function gets them: it reads and writes the references that it is given."""
+    return [a.ref if isinstance(a, RefArgument) else a for a in arrays]
 
 
 def _refuse_reduce_axes(reduce_axes: Sequence[Any]) -> None:
@@ -283,12 +309,22 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         )
     arrays = [as_argument(leaf, "jvp") for leaf in leaves]
     directions = [_tangent(t, a) for t, a in zip(tangent_leaves, arrays, strict=True)]
-    result, out_tangents, aux = _push(fun, arrays, spec, directions, has_aux)
+    result, out_tangents, aux = _push(fun, arrays, tangent_leaves, spec, directions, has_aux)
     return (result, out_tangents, aux) if has_aux else (result, out_tangents)
 
 
 def _tangent(value: Any, primal: Array) -> Tensor | None:
-    """Return the tensor of a tangent, None for the float0 tangent of an integer primal."""
+    """Return the tensor of a tangent, None for the float0 tangent of an integer primal.
+
+    The tangent of a reference is what another reference holds.
+    """
+    if isinstance(primal, RefArgument) and dtypes.is_inexact(primal.dtype):
+        if not isinstance(value, Ref) or value.aval.str_short() != primal.ref.aval.str_short():
+            raise TypeError(
+                "primal and tangent arguments to jax.jvp do not match; the tangent of a mutable array reference is one of "
+                f"the same type, but for {primal.ref.aval} got {value!r}."
+            )
+        return tensor_of(value._read())
     found = np.dtype(dtypes.float0) if getattr(value, "dtype", None) == dtypes.float0 else as_array(value).dtype
     expected = primal.dtype if differentiable(primal) else dtypes.float0
     if found != expected:
@@ -307,21 +343,28 @@ def _tangent(value: Any, primal: Array) -> Tensor | None:
 
 @in_own_dtypes
 def _push(
-    fun: Callable[..., Any], arrays: Sequence[Array], spec: Any, directions: Sequence[Tensor | None], has_aux: bool
-) -> tuple[Any, Any, Any]:
+    fun: Callable[..., Any], arrays: Sequence[Array], given_tangents: Sequence[Any], spec: Any,
+    directions: Sequence[Tensor | None], has_aux: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     chosen = [i for i, d in enumerate(directions) if d is not None]
-    rebuild: Rebuild = lambda values: (unflatten_subset(spec, arrays, chosen, values), {})  # noqa: E731
+    leaves = _as_given(arrays)
+    rebuild: Rebuild = lambda values: (unflatten_subset(spec, leaves, chosen, values), {})  # noqa: E731
     flat = FlatFunction(fun, [arrays[i].kind for i in chosen], rebuild, has_aux)
 
     def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor]]:
-        results = flat(*tensors)
+        found = flat(*tensors)
+        results, held = found[: len(flat.output.arrays)], found[len(flat.output.arrays) :]
         active = flat.output.among_differentiable(results)
-        return tuple(active), [*results, *(flat.aux.tensors if flat.aux else [])]
+        return (*active, *held), [*results, *(flat.aux.tensors if flat.aux else [])]
 
     primals = [tensor_of(arrays[i]) for i in chosen]
-    _, tangents, others = duals.jvp(of_chosen, primals, [d for d in directions if d is not None])
+    pushed, tangents, others = duals.jvp(of_chosen, primals, [d for d in directions if d is not None])
     output = flat.output
     values, extras = others[: len(output.arrays)], others[len(output.arrays) :]
+    first = len(tangents) - len(flat.written)
+    for position, place in enumerate(flat.written, first):
+        for ref, held in ((leaves[chosen[place]], pushed), (given_tangents[chosen[place]], tangents)):
+            ref._write(from_kind(held[position], ref._array.kind))
     found = iter(tangents)
     out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
     return output.rebuilt(values), output.spec.unflatten(out), flat.aux and flat.aux.rebuilt(extras)
@@ -339,7 +382,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     leaves, spec = tree.flatten((primals, {}))
     arrays = [as_argument(leaf, "linearize") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
-    output, values, pull, aux = _linear_at(fun, arrays, spec, chosen, has_aux)
+    output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
     primal_spec = tree.flatten(primals)[1]
 
     @in_own_dtypes

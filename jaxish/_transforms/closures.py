@@ -19,6 +19,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     leaves, spec = tree.flatten(example_args)
     arrays = [as_argument(leaf, "closure_convert") for leaf in leaves]
     program = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), "closure_convert")
+    program.pure("closure_convert")
     captured = program.closed.captured
     hoisted = [i for i, t in enumerate(captured) if is_inexact(Array(t).dtype)]
 

@@ -119,7 +119,9 @@ class custom_vmap:
         arrays = [as_argument(leaf, "custom_vmap") for leaf in leaves]
         if functorch.peek_interpreter_stack() is None and not graph.is_tracing():
             return self.fun(*spec.unflatten(arrays))
-        program = trace_program(self.fun, arrays, lambda values: (spec.unflatten(values), {}), (), "custom_vmap")
+        program = trace_program(self.fun, arrays, lambda values: (spec.unflatten(values), {}), (), "custom_vmap").pure(
+            "custom_vmap"
+        )
         closed = program.closed
         rule = self._rule(self.vmap_rule, [a.kind for a in arrays], spec, program)
         call = CustomVmapCall(closed.graph, len(closed.captured), rule, name_of(self.fun))

@@ -62,7 +62,7 @@ class CustomFunction:
             return make()
         if found is None:
             found = make()
-            if not found[0].closed.captures_tracers and not any(isinstance(n, Array) for n in nondiff):
+            if not found[0].is_for_this_call_only and not any(isinstance(n, Array) for n in nondiff):
                 self._traced[key] = found
         return found
 

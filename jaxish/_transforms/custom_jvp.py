@@ -12,6 +12,7 @@ from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, differentiable, popped_axis
+from .._core.refs import references
 from .._core.residuals import map_optional
 from .._core.transposition import is_linear, pulled_back
 from .custom_function import CustomFunction, SymbolicZero, is_transforming, tangent_argument
@@ -123,10 +124,15 @@ class custom_jvp(CustomFunction):
         nondiff, others = self._split(self._positional(args, kwargs))
         leaves, spec = tree.flatten(others)
         arrays = [as_argument(leaf, "custom_jvp") for leaf in leaves]
+        if references(arrays):
+            raise NotImplementedError(
+                f"The custom_jvp function {name_of(self.fun)} takes a mutable array reference, which is not supported "
+                "under a transformation; give it what the reference holds."
+            )
 
         def make() -> tuple[Program, Rule]:
             program = self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
-            return program, self._rule(nondiff, arrays, spec, program)
+            return program.pure("custom_jvp"), self._rule(nondiff, arrays, spec, program)
 
         program, rule = self._cached("jvp", nondiff, arrays, spec, make)
         closed = program.closed

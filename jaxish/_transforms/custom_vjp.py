@@ -9,17 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import derived, dtypes, graph, tree
+from .._core import derived, dtypes, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray
+from .._core.cells import Unaffected, after, by_handle, handle_type, unaffected
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, differentiable, popped_axis
+from .._core.refs import Ref, RefArgument, check_aliases, references, returned
 from .._core.residuals import Forward, Rule, differentiating_level, is_tracked, mapped_rule
 from .._core.tree import flatten
 from .custom_function import CustomFunction, SymbolicZero, is_transforming
-from .flat import Output, arrays_from, as_argument, name_of
-from .program import Program
+from .flat import Output, argument_names, arrays_from, as_argument, as_output, name_of
+from .program import Program, reference
 
 
 class CustomVJPCall(Primitive):
@@ -31,8 +33,10 @@ class CustomVJPCall(Primitive):
     __name__ = "custom_vjp_call"
     rules = ("forward",)
 
-    def __init__(self, body: Graph, forward: Callable[[], "_ForwardRule"], captured: int) -> None:
-        self.body, self.forward, self.captured = body, forward, captured
+    def __init__(
+        self, body: Graph, forward: Callable[[], "_ForwardRule"], captured: int, written: Sequence[Ref | int] = ()
+    ) -> None:
+        self.body, self.forward, self.captured, self.written = body, forward, captured, tuple(written)
 
     def equation(self) -> tuple[str, dict[str, Any]] | None:
         return self.__name__, {
@@ -46,40 +50,66 @@ class CustomVJPCall(Primitive):
     def run(self, *inputs: Tensor) -> list[Tensor]:
         return self.body(*inputs)
 
+    def reached(self, changed: set[int]) -> set[int]:
+        return derived.reached(self.body, changed)
+
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name, argument_dims = popped_axis(), dims[self.captured :]
         body = derived.batched(self.body, dims, size, name)
         forward = functools.cache(lambda: self.forward().mapped(size, argument_dims, name))
-        results = CustomVJPCall(body, forward, self.captured)(*inputs)
+        results = CustomVJPCall(body, forward, self.captured, self.written)(*inputs)
         return results, [0] * len(results)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         level = differentiating_level()
         if level is not None:
-            return self.forward().apply(inputs[self.captured :], level[0])
+            arguments, forward = inputs[self.captured :], self.forward()
+            results, written, _ = forward.apply(arguments, level[0])
+            if not all(isinstance(source, int) for source in self.written) or not written.keys() <= {*self.written}:
+                raise NotImplementedError(
+                    f"The custom_vjp function {forward.function_name} writes a mutable array reference, and its fwd rule "
+                    "another one, or it closes over one that it writes. Make it an argument that both write."
+                )
+            return [*results, *(written.get(source, arguments[source]) for source in self.written)]  # pyright: ignore
         return super().__call__(*inputs)
 
 
 @dataclass(frozen=True)
 class _ForwardRule:
-    """A traced forward rule: `body(captured, arguments)` gives `count` results, then residuals for `rule`."""
+    """A traced forward rule: `body(captured, arguments, handles)` gives `count` results, then residuals for `rule`.
+
+    `handles` say of which of the arguments, references all, handles are given. What the rule has written into
+    references comes last.
+    """
 
     body: Graph
-    captured: tuple[Tensor, ...]
+    program: Program
+    handles: tuple[int, ...]
     count: int
     rule: Rule
     function_name: str
 
-    def apply(self, arguments: Sequence[Tensor], level: int) -> list[Tensor]:
-        """Return the results for `arguments`, differentiated by the user's rule at `level`."""
-        captured = map(graph.lift, self.captured) if graph.tracing else self.captured
-        return Forward(self.body, self.count, self.rule, level, Inline, self.function_name)(*captured, *arguments)[
-            : self.count
-        ]
+    def apply(
+        self, arguments: Sequence[Tensor], level: int
+    ) -> tuple[list[Tensor], dict[Ref | int, Tensor], list[Unaffected]]:
+        """Return the results for `arguments`, differentiated by the user's rule at `level`, and what was written.
+
+        With what was written comes what tells on which inputs it depends.
+        """
+        given = dict(zip(self.handles, arguments[len(arguments) - len(self.handles) :], strict=True))
+        captured = self.program.closure((), given)
+        call = Forward(self.body, self.count, self.rule, level, Inline, self.function_name)
+        inputs = [*captured, *arguments]
+        found = call(*inputs)
+        written = () if self.program.uses is None else self.program.uses.written
+        first = len(found) - len(written)
+        reached = Inline(self.body).reached
+        depends = [unaffected(reached, i, inputs) for i in range(first, len(found))]
+        return found[: self.count], dict(zip(written, found[first:], strict=True)), depends
 
     def mapped(self, size: int, argument_dims: Dims, name: Any) -> "_ForwardRule":
         """Return the rule mapped over a batch of arguments; what it captured is the same for all."""
-        dims = (*[None] * len(self.captured), *argument_dims)
+        dims = (*[None] * len(self.program.closed.captured), *argument_dims)
         body, rule = derived.batched(self.body, dims, size, name), mapped_rule(self.rule, dims, size, name)
         return replace(self, body=body, rule=rule)
 
@@ -121,11 +151,13 @@ class custom_vjp(CustomFunction):
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp.")
         if not is_transforming():
-            return self.fun(*args, **kwargs)
+            return self._called(args, kwargs)
         nondiff, others = self._split(self._positional(args, kwargs))
         leaves, spec = tree.flatten(others)
         arrays = [as_argument(leaf, "custom_vjp") for leaf in leaves]
-        tensors = list(map(tensor_of, arrays))
+        self._check_aliases(arrays, args, kwargs)
+        handles = [ref.handle() for ref in references(arrays)]
+        tensors = [*map(tensor_of, arrays), *handles]
 
         level = differentiating_level()
         # Where the function is only traced, a later derivative may be with respect to any argument.
@@ -137,12 +169,36 @@ class custom_vjp(CustomFunction):
 
         if level is not None:
             call, output = forward()[1]
-            return output.spec.unflatten(arrays_from(call.apply(tensors, level[0]), output.kinds))
+            results, written, depends = call.apply(tensors, level[0])
+            for (source, tensor), same in zip(written.items(), depends, strict=True):
+                reference(source, arrays)._take_back(tensor, same)
+            return output.spec.unflatten(arrays_from(results, output.kinds))
         program, _ = self._cached("call", nondiff, arrays, spec, lambda: (self._body(nondiff, arrays, spec), None))
-        closed = program.closed
-        call = CustomVJPCall(closed.graph, functools.cache(lambda: forward()[1][0]), len(closed.captured))
-        results = call(*closed.closure(), *tensors)
+        captured, body = len(program.closed.captured), _with_handles(program.closed.graph, arrays)
+        written = () if program.uses is None else program.uses.written
+        call = CustomVJPCall(body, functools.cache(lambda: forward()[1][0]), captured, written)
+        inputs = [*program.closure(arrays), *tensors]
+        results = program.settled(call(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves = tree.flatten((args, kwargs))[0]
+        if not any(isinstance(leaf, Ref) for leaf in leaves):
+            return self.fun(*args, **kwargs)
+        self._check_aliases([as_argument(x, "custom_vjp") for x in leaves if isinstance(x, Ref)], args, kwargs)
+        result = self.fun(*args, **kwargs)
+        for leaf in tree.flatten(result)[0]:
+            if isinstance(leaf, Ref):
+                raise returned(leaf, name_of(self.fun), result)
+        return result
+
+    def _check_aliases(self, arrays: Sequence[Array], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def names() -> list[str]:
+            of_leaves = zip(argument_names(self.fun, args, kwargs), tree.flatten((args, kwargs))[0], strict=False)
+            return [name for name, leaf in of_leaves if isinstance(leaf, Ref)]
+
+        found = [a for a in arrays if isinstance(a, RefArgument)]
+        check_aliases(found, names, name_of(self.fun), "custom_vjp")
 
     def _body(self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Program:
         return self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
@@ -151,11 +207,13 @@ class custom_vjp(CustomFunction):
         self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, perturbed: Sequence[bool]
     ) -> tuple[Program, tuple[_ForwardRule, Output]]:
         """Trace the forward rule; return its program, its primitive and the function's own output."""
-        returned: list[Output] = []
+        outputs: list[tuple[Output, _Residuals]] = []
 
         def fwd(*xs: Any) -> Any:
+            own = [x for x in tree.flatten(xs)[0] if isinstance(x, Ref)]
             if self.symbolic_zeros:
-                xs = spec.unflatten(map(CustomVJPPrimal, tree.flatten(xs)[0], perturbed))
+                pairs = zip(tree.flatten(xs)[0], perturbed, strict=False)
+                xs = spec.unflatten(x if isinstance(x, Ref) else CustomVJPPrimal(x, p) for x, p in pairs)
             assert self.fwd is not None
             pair = self.fwd(*self._merge(nondiff, xs))
             if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -165,14 +223,15 @@ class custom_vjp(CustomFunction):
                     "element represents residuals (i.e. values stored from the forward pass for use on the backward "
                     f"pass), but instead of a pair the fwd rule produced {pair}."
                 )
-            returned.extend(Output(part, name_of(self.fwd)) for part in pair)
-            return [array for output in returned for array in output.arrays]
+            outputs.append((Output(pair[0], name_of(self.fwd)), _Residuals(pair[1], own, name_of(self.fwd))))
+            return [array for part in outputs[-1] for array in part.arrays]
 
         program = self._trace(fwd, arrays, spec)
-        result, residuals = returned
-        closed = program.closed
-        rule = self._rule(nondiff, arrays, spec, result, residuals, len(closed.captured))
-        forward = _ForwardRule(closed.graph, closed.captured, len(result.arrays), rule, name_of(self.fun))
+        result, residuals = outputs[-1]
+        rule = self._rule(nondiff, arrays, spec, result, residuals, len(program.closed.captured))
+        handles = tuple(i for i, a in enumerate(arrays) if isinstance(a, RefArgument))
+        body = _with_handles(program.closed.graph, arrays)
+        forward = _ForwardRule(body, program, handles, len(result.arrays), rule, name_of(self.fun))
         return program, (forward, result)
 
     def _rule(
@@ -181,26 +240,65 @@ class custom_vjp(CustomFunction):
         arrays: Sequence[Array],
         spec: Any,
         result: Output,
-        residuals: Output,
+        residuals: "_Residuals",
         captured: int,
     ) -> Rule:
         types = [TensorType.of(a._tensor) for a in arrays]
+        ref_kinds = [(a.kind, t) for a, t in zip(arrays, types, strict=True) if isinstance(a, RefArgument)]
         out_types = [TensorType.of(a._tensor) for a in result.arrays]
 
         def rule(
             primals: Sequence[Tensor], saved: Sequence[Tensor], cotangents: Sequence[Tensor | None]
         ) -> list[Tensor | None]:
-            held = residuals.spec.unflatten(arrays_from(saved, residuals.kinds))
+            handles = primals[captured + len(types) :]
+            refs = [by_handle(handle, *kind) for handle, kind in zip(handles, ref_kinds, strict=True)]
+            held = residuals.rebuilt(saved, refs)
             seeds = [
                 _cotangent_argument(c, t, k, self.symbolic_zeros)
                 for c, t, k in zip(cotangents, out_types, result.kinds, strict=True)
             ]
             assert self.bwd is not None
-            given = self.bwd(*nondiff, held, result.spec.unflatten(seeds))
+            with after([c for c in cotangents if c is not None]):
+                given = self.bwd(*nondiff, held, result.spec.unflatten(seeds))
             matched = enumerate(zip(_matched(given, spec), types, strict=True))
-            return [*[None] * captured, *(_checked_cotangent(g, t, i) for i, (g, t) in matched)]
+            checked = (_checked_cotangent(g, t, i) for i, (g, t) in matched)
+            return [*[None] * captured, *checked, *[None] * len(handles)]
 
         return rule
+
+
+class _Residuals:
+    """What a forward rule keeps for the way back: arrays, and references among its arguments."""
+
+    def __init__(self, values: Any, own: Sequence[Ref], function_name: str) -> None:
+        leaves, self._spec = tree.flatten(values)
+        self._refs: dict[int, int] = {}
+        self.arrays: list[Array] = []
+        for place, leaf in enumerate(leaves):
+            if not isinstance(leaf, Ref):
+                self.arrays.append(as_output(leaf, function_name))
+            elif leaf in own:
+                self._refs[place] = own.index(leaf)
+            else:
+                raise ValueError(
+                    f"custom_vjp fwd function {function_name} returned a mutable array reference of type {leaf.aval} "
+                    "among its residuals that is none of its arguments, but mutable array references cannot be "
+                    "returned there."
+                )
+        self._kinds = [a.kind for a in self.arrays]
+
+    def rebuilt(self, tensors: Sequence[Tensor], refs: Sequence[Ref]) -> Any:
+        """Return what the rule kept, of the tensors that were saved and the references as they are now."""
+        saved = iter(arrays_from(tensors[: len(self._kinds)], self._kinds))
+        count = self._spec.num_leaves
+        return self._spec.unflatten(refs[self._refs[i]] if i in self._refs else next(saved) for i in range(count))
+
+
+def _with_handles(body: Graph, arrays: Sequence[Array]) -> Graph:
+    """Return a graph that takes handles of references behind its other inputs: its rules use them, it does not."""
+    types = [handle_type(a.ref) for a in arrays if isinstance(a, RefArgument)]
+    key, count = ("handles", tuple(types)), len(body.in_types)
+    return derived.cached(body, key, lambda: derived.placed(body, [*body.in_types, *types], range(count))) if types else body
 
 
 class CustomVJPPrimal:

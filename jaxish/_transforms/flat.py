@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._core import dtypes, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
+from .._core.refs import Ref, RefArgument, as_result
 
 
 def arrays_from(tensors: Sequence[Tensor], kinds: Sequence[Any]) -> list[Array]:
@@ -23,7 +24,7 @@ class Output:
 
     def __init__(self, result: Any, function_name: str) -> None:
         leaves, self.spec = tree.flatten(result)
-        self.arrays = [as_output(leaf, function_name) for leaf in leaves]
+        self.arrays = [as_output(leaf, function_name, result) for leaf in leaves]
         self.kinds = [a.kind for a in self.arrays]
 
     @property
@@ -44,11 +45,14 @@ class FlatFunction:
     """A user's function as one from flat tensors to flat tensors; what its last call returned is kept as `output`.
 
     `rebuild` makes (args, kwargs) of arrays of the given kinds. With `has_aux` the function returns a pair, whose second
-    part is kept as `aux`.
+    part is kept as `aux`. Arguments may be references: `given` is what the last call gave the function, and what those
+    of them that it has `written` hold comes behind its results.
     """
 
     output: Output
     aux: Output | None = None
+    given: Sequence[Any] = ()
+    written: Sequence[int] = ()
 
     def __init__(
         self, fun: Callable[..., Any], kinds: Sequence[Any], rebuild: "Rebuild", has_aux: bool = False
@@ -56,13 +60,17 @@ class FlatFunction:
         self.fun, self.kinds, self.rebuild, self.has_aux = fun, kinds, rebuild, has_aux
 
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
-        args, kwargs = self.rebuild(arrays_from(tensors, self.kinds))
+        self.given = arrays_from(tensors, self.kinds)
+        args, kwargs = self.rebuild(self.given)
         result = self.fun(*args, **kwargs)
         if self.has_aux:
             result, aux = _pair(result)
             self.aux = Output(aux, name_of(self.fun))
         self.output = Output(result, name_of(self.fun))
-        return self.output.tensors
+        self.written = [i for i, x in enumerate(self.given) if isinstance(x, Ref) and x._written]
+        if not self.written:
+            return self.output.tensors
+        return [*self.output.tensors, *(tensor_of(x._array) for x in self.given if isinstance(x, Ref) and x._written)]
 
 
 Rebuild = Callable[[Sequence[Array]], tuple[Sequence[Any], dict[str, Any]]]
@@ -96,11 +104,16 @@ class _Float0(Array):
         return _FLOAT0
 
 
-def as_output(leaf: Any, function_name: str) -> Array:
-    """Return a leaf of a function's result as an array. Raises `TypeError` for what is none."""
+def as_output(leaf: Any, function_name: str, result: Any = None) -> Array:
+    """Return a leaf of a function's result as an array.
+
+    Raises `TypeError` for what is none, `ValueError` for a reference, naming its place in the `result`.
+    """
     if isinstance(leaf, np.ndarray) and leaf.dtype == dtypes.float0:
         return _Float0(torch.zeros(leaf.shape, dtype=torch.bool, device=default_torch_device()))
     if not is_arraylike(leaf):
+        if isinstance(leaf, Ref):
+            return as_result(leaf, function_name, result)
         raise TypeError(
             f"function {function_name} returned a value of type {type(leaf)}, which is not a valid JAX type. "
             "Return arrays, scalars, or pytrees of them."
@@ -109,7 +122,12 @@ def as_output(leaf: Any, function_name: str) -> Array:
 
 
 def as_argument(leaf: Any, transformation: str) -> Array:
-    """Return a leaf of a function's arguments as an array. Raises `TypeError` for what is none."""
+    """Return a leaf of a function's arguments as an array: for a reference, one that remembers it.
+
+    Raises `TypeError` for what is none of these.
+    """
+    if isinstance(leaf, Ref):
+        return RefArgument.of(leaf)
     if not is_arraylike(leaf):
         raise TypeError(
             f"Cannot interpret value of type {type(leaf)} as an abstract array; it does not have a dtype attribute. "
@@ -151,6 +169,22 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def argument_names(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], statics: frozenset[str] = frozenset()
+) -> list[str]:
+    """Return a name per array leaf of the arguments, for error messages."""
+    try:
+        arguments = inspect.signature(fun).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return []
+    return [
+        f"{name}{tree.keystr(path)}"
+        for name, value in arguments.items()
+        if name not in statics
+        for path, _ in tree.leaves_with_path(value)
+    ]
+
+
 def positional_arguments(
     function: Callable[..., Any], signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
@@ -171,7 +205,7 @@ def positional_arguments(
 def differentiable(x: Array) -> bool:
     """Tell whether an array has tangents of its own dtype (floating or complex)."""
     dtype = x.dtype
-    return not isinstance(dtype, dtypes.ExtendedDType) and dtypes.is_inexact(dtype)
+    return not isinstance(x, RefArgument) and not isinstance(dtype, dtypes.ExtendedDType) and dtypes.is_inexact(dtype)
 
 
 def unflatten_subset(spec: tree.Spec, fixed: Sequence[Any], chosen: Sequence[int], values: Sequence[Any]) -> Any:

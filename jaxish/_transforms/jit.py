@@ -11,10 +11,11 @@ import optree
 import torch
 
 from .._core import config, dtypes, graph, no_execution, tree
-from .._core.array import Array, default_torch_device, tensor_of
+from .._core.array import Array, default_torch_device
 from .._core.extended import blank
+from .._core.refs import Ref, check_aliases
 from .._devices import constraint
-from .flat import as_argument, check_callable, name_of
+from .flat import argument_names, as_argument, check_callable, name_of
 from .placement import Placement
 from .program import Program, keyed, programs_of, trace_program, types_key
 from .signature import UNSPECIFIED, Signature
@@ -55,7 +56,7 @@ class Jitted:
         program = self._program(call)
         if config.no_execution.value and not graph.is_tracing():
             no_execution.refuse(name_of(self._fun))
-        result = program([tensor_of(a) for a in call.arrays])
+        result = program.on(call.arrays)
         for index in call.donated:
             call.arrays[index].delete()
         return result
@@ -65,6 +66,7 @@ class Jitted:
         arrays = [_argument(leaf, name_of(self._fun)) for leaf in given.leaves]
         if self._placement.given:
             arrays = self._placement.of_arguments(arrays, *given.dynamic)
+        check_aliases(arrays, lambda: argument_names(self._fun, args, kwargs), name_of(self._fun), "jit")
         donated = self._donated(args, kwargs, given.leaves)
         key = types_key(arrays, given.spec)
         return PreparedCall(
@@ -92,12 +94,12 @@ class Jitted:
             program = trace_program(fun, call.arrays, call.rebuild, self._names(call))
             program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
             # A program that captured a tracer is good for this call only.
-            if not program.closed.captures_tracers and not config.no_execution.value:
+            if not program.is_for_this_call_only and not config.no_execution.value:
                 self._programs[call.key] = program
         return program
 
     def _names(self, call: PreparedCall) -> list[str]:
-        return _argument_names(self._fun, self._signature.static_argnames, *call.given)
+        return argument_names(self._fun, *call.given, self._signature.static_argnames)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -136,34 +138,19 @@ def _argument(leaf: Any, name: str) -> Array:
     return as_argument(leaf, f"The jitted function {name}")
 
 
-def _argument_names(
-    fun: Callable[..., Any], statics: frozenset[str], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[str]:
-    """Return a name per array leaf of the arguments, for error messages."""
-    try:
-        arguments = inspect.signature(fun).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        return []
-    return [
-        f"{name}{tree.keystr(path)}"
-        for name, value in arguments.items()
-        if name not in statics
-        for path, _ in tree.leaves_with_path(value)
-    ]
-
-
 def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Replace `ShapeDtypeStruct`s (anything with shape and dtype) by arrays of their types that take no memory."""
 
     def stand_in(leaf: Any) -> Any:
-        if isinstance(leaf, Array) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        if isinstance(leaf, Array | Ref) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
         if isinstance(leaf.dtype, dtypes.ExtendedDType):
             return blank(leaf.dtype, leaf.shape)
         scalar = torch.zeros(
             (), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device()
         )
-        return Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False))
+        array = Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False))
+        return Ref(array) if getattr(leaf, "is_ref", False) else array
 
     leaves, spec = tree.flatten((args, kwargs))
     return spec.unflatten(map(stand_in, leaves))

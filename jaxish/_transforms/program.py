@@ -7,7 +7,7 @@ structured primitive (`Call`), whose derived graphs are compiled too; inside ano
 
 import logging
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,10 +15,12 @@ from torch import Tensor
 
 from .._compile import executable
 from .._core import axes, config, derived, functorch, graph, monitoring, residuals, tree
-from .._core.array import Array, as_array, from_kind
+from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray, ShapeDtypeStruct
+from .._core.cells import unaffected
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
+from .._core.refs import Ref, RefArgument
 from . import leaks
 from .flat import FlatFunction, Rebuild, arrays_from, name_of
 
@@ -50,6 +52,9 @@ class Call(Primitive):
     def run(self, *inputs: Tensor) -> list[Tensor]:
         return list(executable.of(self.body).run(*inputs))
 
+    def reached(self, changed: set[int]) -> set[int]:
+        return derived.reached(self.body, changed)
+
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         results = self._of(derived.batched(self.body, dims, size, popped_axis()))(*inputs)
         return results, [0] * len(results)
@@ -67,6 +72,25 @@ class Call(Primitive):
         return super().__call__(*inputs) if results is None else results
 
 
+@dataclass(frozen=True)
+class Uses:
+    """What a graph has besides its function's arguments and results for references (`_core/cells.py`).
+
+    A reference is one that the function closes over, or the position of an argument. `borrowed` are captured inputs, for
+    which each call gives what the reference holds ("value") or is reached by ("handle"); `written` are those whose last
+    values are further results. `names` are the arguments' names.
+    """
+
+    borrowed: dict[int, tuple[Ref | int, str]]
+    written: tuple[Ref | int, ...]
+    names: Sequence[str]
+
+    @property
+    def closed_over(self) -> set[Ref]:
+        """The references that the function closes over."""
+        return {r for r in (*(r for r, _ in self.borrowed.values()), *self.written) if isinstance(r, Ref)}
+
+
 @dataclass(eq=False)
 class Program:
     """A function traced for one signature: its graph, and how to make its result of the graph's."""
@@ -76,9 +100,12 @@ class Program:
     out_kinds: tuple[Any, ...]
     in_avals: tuple[ShapedArray, ...]
     name: str
+    uses: Uses | None = None
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """Return the function's result for the tensors of its array arguments."""
+        if self.uses is not None:
+            return self._with_references(tensors, ())
         closed = self.closed
         if functorch.peek_interpreter_stack() is None and not graph.tracing:
             results = executable.of(closed.graph).run(*closed.captured, *tensors)
@@ -88,14 +115,91 @@ class Program:
             return Array(results[0])
         return self.out_spec.unflatten(map(from_kind, results, self.out_kinds))
 
+    # -- references ----------------------------------------------------------------------------------------------
+
+    def on(self, arrays: Sequence[Array]) -> Any:
+        """Return the function's result for its array arguments, references among them."""
+        tensors = [tensor_of(a) for a in arrays]
+        return self(tensors) if self.uses is None else self._with_references(tensors, arrays)
+
+    def _with_references(self, tensors: Sequence[Tensor], arrays: Sequence[Array]) -> Any:
+        inputs, body = [*self.closure(arrays), *tensors], self.closed.graph
+        plain = functorch.peek_interpreter_stack() is None and not graph.tracing
+        results = executable.of(body).run(*inputs) if plain else Call(body)(*inputs)
+        return self.out_spec.unflatten(map(from_kind, self.settled(results, arrays, inputs), self.out_kinds))
+
+    def closure(self, arrays: Sequence[Array] = (), handles: Mapping[int, Tensor] | None = None) -> list[Tensor]:
+        """Return the captured tensors as the current trace sees them, and what references hold now.
+
+        `handles` are those of references among the arguments, by position, where they are known.
+        Raises `ValueError` where the function closes over a reference that is an argument too.
+        """
+        if self.uses is None:
+            return list(self.closed.closure())
+        closed_over = self.uses.closed_over
+        for position, array in enumerate(arrays):
+            if type(array) is RefArgument and array.ref in closed_over:
+                raise ValueError(
+                    f"when tracing {self.name}, a mutable array reference of type {array.ref.aval} was both closed over and "
+                    f"passed as the argument {self.uses.names[position] if self.uses.names else position}"
+                )
+        found = []
+        for position, tensor in enumerate(self.closed.captured):
+            source, what = self.uses.borrowed.get(position, (None, ""))
+            if source is None:
+                found.append(graph.lift(tensor))
+            elif handles is not None and isinstance(source, int):
+                found.append(handles[source])
+            else:
+                ref = reference(source, arrays)
+                found.append(tensor_of(ref._read()) if what == "value" else ref.given_away())
+        return found
+
+    def settled(self, results: Sequence[Tensor], arrays: Sequence[Array], inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Write into references what the graph's further results say, and return the function's own results."""
+        if self.uses is None:
+            return results
+        count = len(self.out_kinds)
+        for position, source in enumerate(self.uses.written, count):
+            reference(source, arrays)._take_back(
+                results[position], unaffected(Call(self.closed.graph).reached, position, inputs)
+            )
+        return results[:count]
+
+    def pure(self, what: str) -> "Program":
+        """Return this program. Raises `NotImplementedError` where the function closes over or writes a reference."""
+        if self.uses is not None:
+            raise NotImplementedError(
+                f"{what} of a function that closes over or writes a mutable array reference is not supported; read it "
+                "outside, and return what is to be written."
+            )
+        return self
+
+    @property
+    def is_for_this_call_only(self) -> bool:
+        """Whether the function closes over something that belongs to a transformation that is going on."""
+        if self.closed.captures_tracers:
+            return True
+        return self.uses is not None and any(r._home is not None or r._level for r in self.uses.closed_over)
+
     @property
     def out_avals(self) -> list[ShapeDtypeStruct]:
         """The types of the results' leaves."""
-        nodes = self.closed.graph.module.graph.output_node().args[0]
+        nodes: Any = self.closed.graph.module.graph.output_node().args[0]
+        nodes = nodes[: len(self.out_kinds)]
         handles = arrays_from([node.meta["val"] for node in nodes], self.out_kinds)  # pyright: ignore
         shardings = [getattr(kind, "sharding", None) for kind in self.out_kinds]
         pairs = zip(handles, shardings, strict=True)
         return [ShapeDtypeStruct(h.shape, h.dtype, weak_type=h.weak_type, sharding=s) for h, s in pairs]
+
+
+def reference(source: Ref | int, arrays: Sequence[Array]) -> Ref:
+    """Return the reference that a program's `Uses` mean, for these arguments."""
+    if isinstance(source, Ref):
+        return source
+    argument = arrays[source]
+    assert isinstance(argument, RefArgument)
+    return argument.ref
 
 
 class Watcher(Protocol):
@@ -127,12 +231,22 @@ def _traced(
 ) -> Program:
     flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
     watching = [w for w in (watcher() for watcher in watchers) if w is not None]
+    used: list[Uses] = []
 
     def watched(*tensors: Tensor) -> list[Tensor]:
         results = flat(*tensors)
         for watcher in watching:
             watcher.saw(tensors, flat.output.arrays)
-        return results
+        trace = graph.current_trace()
+        assert trace is not None
+        written = {ref: stand_in for ref, stand_in in trace.stand_ins.items() if stand_in._written}
+        if flat.written or trace.borrowed or written:
+            position: dict[Any, Ref | int] = {x: i for i, x in enumerate(flat.given) if isinstance(x, Ref)}
+            borrowed: dict[int, tuple[Ref | int, str]] = {
+                i: (position.setdefault(ref, ref), what) for i, (ref, what) in trace.borrowed.items()
+            }
+            used.append(Uses(borrowed, (*flat.written, *written), names))
+        return [*results, *(tensor_of(stand_in._array) for stand_in in written.values())]
 
     types = [TensorType.of(a._tensor) for a in arrays]
     with monitoring.timed(monitoring.TRACE, fun_name=name_of(fun)) as timer:
@@ -142,7 +256,8 @@ def _traced(
     if config.log_compiles.value:
         _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, timer.seconds)
     in_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in arrays)
-    program = Program(closed, flat.output.spec, tuple(flat.output.kinds), in_avals, name_of(fun))
+    uses = used[0] if used else None
+    program = Program(closed, flat.output.spec, tuple(flat.output.kinds), in_avals, name_of(fun), uses)
     if config.enable_checks.value:
         closed.graph.module.graph.lint()
     for watcher in watching:

@@ -19,7 +19,8 @@ from .._core.array import as_array, from_kind, tensor_of
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
-from .flat import arrays_from, as_argument, check_callable, wraps
+from .._core.refs import check_aliases, references
+from .flat import argument_names, arrays_from, as_argument, check_callable, name_of, wraps
 from .program import trace_program
 from .signature import UNSPECIFIED, Signature
 
@@ -43,6 +44,9 @@ class Checkpoint(Primitive):
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         return self.body(*inputs)
+
+    def reached(self, changed: set[int]) -> set[int]:
+        return derived.reached(self.body, changed)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         results = Checkpoint(derived.batched(self.body, dims, size, popped_axis()), self.save)(*inputs)
@@ -84,9 +88,11 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         given = signature.split(args, kwargs)
         arrays = [as_argument(leaf, "checkpoint") for leaf in given.leaves]
-        program = trace_program(fun, arrays, given.rebuild, (), "checkpoint")
-        closed = program.closed
-        results = Checkpoint(closed.graph, save)(*closed.closure(), *map(tensor_of, arrays))
+        names = argument_names(fun, args, kwargs) if references(arrays) else ()
+        check_aliases(arrays, lambda: names, name_of(fun), "checkpoint")
+        program = trace_program(fun, arrays, given.rebuild, names, "checkpoint")
+        inputs = [*program.closure(arrays), *map(tensor_of, arrays)]
+        results = program.settled(Checkpoint(program.closed.graph, save)(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
 
     return checkpointed

@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from .._compile import executable
 from .._core import tree
-from .._core.array import Array, tensor_of, type_text
+from .._core.array import Array, type_text
+from .._core.graph import ClosedGraph
 from .._jaxprs.ir import ClosedJaxpr
 from .._jaxprs.raising import closed_jaxpr
 from .cost import bytes_of, cost_of
@@ -52,7 +53,10 @@ class Traced:
     def jaxpr(self) -> ClosedJaxpr:
         """The graph, in JAX's notation."""
         program = self._program
-        return closed_jaxpr(program.closed, program.in_avals, program.out_avals, program.name)
+        closed = program.closed
+        if program.uses:  # what references hold is among the inputs
+            closed = ClosedGraph(closed.graph, tuple(program.closure()))
+        return closed_jaxpr(closed, program.in_avals, program.out_avals, program.name)
 
     @property
     def out_info(self) -> Any:
@@ -138,7 +142,7 @@ class Compiled:
                     f"Argument types differ from the types for which this computation was compiled: got "
                     f"{type_text(array)}, compiled for {wanted.str_short()}. Call the jitted function for other types."
                 )
-        return self._program([tensor_of(a) for a in call.arrays])
+        return self._program.on(call.arrays)
 
     def as_text(self) -> str:
         """Return the compiled graph as Python code of torch operators."""

@@ -7,11 +7,13 @@ from typing import Any
 from torch import Tensor
 
 from .._core import axes, graph, tree
-from .._core.array import Array, as_array, is_arraylike, tensor_of
+from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
 from .._core.avals import aval_of
 from .._core.primitive import batch_front
+from .._core.refs import Ref, RefArgument, check_aliases
 from . import leaks
-from .flat import FlatFunction, Output, arrays_from, check_callable, name_of, wraps
+from .flat import FlatFunction, Output, argument_names, arrays_from, check_callable, name_of, wraps
+from .program import reference
 
 
 def vmap(
@@ -107,7 +109,7 @@ def _mapped_size(
 
 
 def _size_along(leaf: Any, dim: int) -> int:
-    shape = leaf._tensor.shape if type(leaf) is Array else _shape_of(leaf)
+    shape = leaf._tensor.shape if type(leaf) is Array else leaf.shape if isinstance(leaf, Ref) else _shape_of(leaf)
     try:
         return shape[dim]
     except IndexError:
@@ -158,21 +160,27 @@ def _call(
 ) -> Any:  # fmt: skip
     # Unmapped leaves pass as they are: Python scalars stay Python scalars, and objects that are no arrays stay objects.
     mapped = [i for i, dim in enumerate(dims) if dim is not None]
-    arrays = [as_array(leaves[i]) for i in mapped]
+    arrays = [RefArgument.of(leaves[i]) if isinstance(leaves[i], Ref) else as_array(leaves[i]) for i in mapped]
+    check_aliases(arrays, lambda: argument_names(fun, *spec.unflatten(leaves)), name_of(fun), "vmap")
     tensors = [tensor_of(a) for a in arrays]
     positive = [d if d >= 0 else d + a.ndim for d, a in zip((dims[i] for i in mapped), arrays, strict=True)]  # pyright: ignore
 
     def rebuild(slices: Sequence[Array]) -> tuple[Sequence[Any], dict[str, Any]]:
         whole = list(leaves)
-        for index, array in zip(mapped, slices, strict=True):
+        for position, (index, array) in enumerate(zip(mapped, slices, strict=True)):
             whole[index] = array
+            if isinstance(array, Ref) and positive[position] == 0:
+                array._lanes_of = reference(position, arrays), size
         return spec.unflatten(whole)
 
     flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
     with leaks.checked("BatchTrace", f"vmap of {name_of(fun)}"):
         results = axes.map_tensors(flat, tensors, positive, size, axis_name, spmd)
     output = flat.output
-    placed = _placed(results, output, out_axes, size, fun)
+    for i, (tensor, dim) in zip(flat.written, results[len(output.arrays) :], strict=True):
+        changed = batch_front(tensor, dim, size).movedim(0, positive[i] or 0)
+        reference(i, arrays)._write(from_kind(changed, arrays[i].kind.inner))
+    placed = _placed(results[: len(output.arrays)], output, out_axes, size, fun)
     return output.spec.unflatten(arrays_from(placed, output.kinds))
 
 

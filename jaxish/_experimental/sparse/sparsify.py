@@ -271,7 +271,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
         leaves, spec = tree.flatten((args, kwargs), is_leaf=_is_sparse)
         values = [_value(leaf) for leaf in leaves]
         arrays = [_stand_in(v) for v in values]
-        program: Program = trace_program(f, arrays, spec.unflatten, (), "sparsify")
+        program: Program = trace_program(f, arrays, spec.unflatten, (), "sparsify").pure("sparsify")
         closed = program.closed
         inputs = [v if isinstance(v, BCOO) else tensor_of(v) for v in values]
         results = _run(closed.graph, [*closed.closure(), *inputs])

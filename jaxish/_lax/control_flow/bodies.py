@@ -9,7 +9,8 @@ from torch import Tensor
 from ..._core import dtypes, graph, tree
 from ..._core.array import Array, tensor_of, type_text
 from ..._core.promotion import convert
-from ..._transforms.flat import as_argument, name_of
+from ..._core.refs import check_aliases, references
+from ..._transforms.flat import argument_names, as_argument, name_of
 from ..._transforms.program import Program, programs_of, trace_program, types_key
 
 
@@ -34,11 +35,15 @@ class Operands:
 
 def trace_body(fun: Callable[..., Any], arrays: Sequence[Array], spec: tree.Spec, what: str) -> Program:
     """Trace `fun`, whose positional arguments are the tree of `arrays`; once per types, unless it captures a tracer."""
+    names: Sequence[str] = ()
+    if references(arrays):
+        names = argument_names(fun, spec.unflatten(arrays), {})
+        check_aliases(arrays, lambda: names, name_of(fun), what)
     programs, key = programs_of(fun, what), types_key(arrays, spec)
     found = programs.get(key)
     if found is None:
-        found = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), what)
-        if not found.closed.captures_tracers:
+        found = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), names, what)
+        if not found.is_for_this_call_only:
             programs[key] = found
     return found
 

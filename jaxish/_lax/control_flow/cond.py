@@ -17,12 +17,13 @@ from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
-from ..._core.graph import Graph, TensorType
-from ..._core.primitive import Dims, Primitive, differentiable, instantiate, popped_axis
+from ..._core.graph import ClosedGraph, Graph, TensorType
+from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._core.target import Target
 from ..._transforms.flat import arrays_from, name_of
 from ..._transforms.program import Program
 from .bodies import Operands, concrete, trace_body
+from .references import ends_of, put_back, threaded, values_of, written_by
 
 _ABSENT = object()
 
@@ -49,6 +50,11 @@ class Cond(Opaque):
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         index, *operands = inputs
         return choice(index, self.branches, operands, self.branches[0].out_types)
+
+    def reached(self, changed: set[int]) -> set[int] | None:
+        if 0 in changed:
+            return None
+        return {i for branch in self.branches for i in derived.reached(branch, {i - 1 for i in changed})}
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name, (index, *operands) = popped_axis(), inputs
@@ -159,22 +165,34 @@ def _branch(
     ]
     value = concrete(index)
     if value is not None:
-        results = programs[int(value)].closed(*operands.tensors)
+        chosen = programs[int(value)]
+        inputs = [*chosen.closure(operands.arrays), *operands.tensors]
+        results = chosen.settled(chosen.closed.graph(*inputs), operands.arrays, inputs)
     else:
-        primitive, captured = _as_primitive(programs, operands.tensors)
-        results = primitive(index, *captured, *operands.tensors)
+        results = _chosen_later(index, programs, operands)
     return programs[0].out_spec.unflatten(arrays_from(results, kinds))
 
 
-def _as_primitive(programs: Sequence[Program], operands: Sequence[Tensor]) -> tuple[Primitive, list[Tensor]]:
+def _chosen_later(index: Tensor, programs: Sequence[Program], operands: Operands) -> list[Tensor]:
+    refs, arguments = written_by(programs)
+    count, own = len(operands.arrays), len(programs[0].out_kinds)
+    branches = [threaded(p, operands.arrays, refs, arguments, count, own) for p in programs]
+    primitive, captured = _as_primitive(branches)
+    inputs = [*captured, *operands.tensors, *values_of(refs)]
+    results = primitive(index, *inputs)
+    ends = ends_of(refs, arguments, operands.arrays, own, own)
+    put_back(ends, results, primitive, [index, *inputs])
+    return results[:own]
+
+
+def _as_primitive(branches: Sequence[ClosedGraph]) -> tuple[Cond, list[Tensor]]:
     """Return the branches with the same inputs, each with all that any captures, and the captured tensors."""
-    captured = {id(t): t for program in programs for t in program.closed.captured}
+    captured = {id(t): t for branch in branches for t in branch.captured}
     places = {key: place for place, key in enumerate(captured)}
-    types = [TensorType.of(t) for t in (*captured.values(), *operands)]
-    own = range(len(captured), len(types))
-    graphs = [
-        derived.placed(p.closed.graph, types, [*(places[id(t)] for t in p.closed.captured), *own]) for p in programs
-    ]
+    own = branches[0].graph.in_types[len(branches[0].captured) :]
+    types = [*map(TensorType.of, captured.values()), *own]
+    rest = range(len(captured), len(types))
+    graphs = [derived.placed(b.graph, types, [*(places[id(t)] for t in b.captured), *rest]) for b in branches]
     return Cond(graphs), list(map(graph.lift, captured.values())) if graph.tracing else list(captured.values())
 
 

@@ -18,10 +18,12 @@ from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
+from ..._core.refs import RefArgument, references
 from ..._core.target import Target
 from ..._transforms.flat import arrays_from, check_callable
 from ..._transforms.program import Program
 from .bodies import Operands, carry_program, trace_body
+from .references import ends_of, put_back, threaded, values_of, written_by
 
 
 class Scan(Opaque):
@@ -119,6 +121,10 @@ class Scan(Opaque):
 
     def _with_body(self, body: Graph, consts: int, carries: int) -> "Scan":
         return Scan(body, consts, carries, self.length, self.reverse, self.unroll)
+
+    def reached(self, changed: set[int]) -> set[int]:
+        init = {i - self.consts for i in changed if self.consts <= i < self.consts + self.carries}
+        return init | derived.reached(self.body, changed, {i: self.consts + i for i in range(self.carries)})
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name = popped_axis()
@@ -324,7 +330,7 @@ def scan(
     x_operands = Operands.of(xs, "scan")
     steps = leading_length(x_operands.arrays, length)
     chunk = _unroll(unroll, steps)
-    if config.disable_jit.value and steps:
+    if config.disable_jit.value and steps and not references(x_operands.arrays):
         return _python_scan(f, init, x_operands, steps, reverse)
     slices = [_slice_of(a) for a in x_operands.arrays]
 
@@ -340,10 +346,17 @@ def scan(
         return program.out_avals[: spec.num_leaves], spec
 
     program, init_operands = carry_program(trace, init_operands, carry_of, "scan", f)
-    closed, carries = program.closed, len(init_operands.arrays)
-    primitive = Scan(closed.graph, len(closed.captured), carries, steps, bool(reverse), chunk)
-    results = primitive(*closed.closure(), *init_operands.tensors, *x_operands.tensors)
-    return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+    arrays, carries, own = [*init_operands.arrays, *slices], len(init_operands.arrays), len(program.out_kinds)
+    refs, arguments = written_by([program])
+    closed = threaded(program, arrays, refs, arguments, carries, carries)
+    carried = carries + len(refs)
+    primitive = Scan(closed.graph, len(closed.captured), carried, steps, bool(reverse), chunk)
+    inputs = [*closed.closure(), *init_operands.tensors, *values_of(refs), *x_operands.tensors]
+    results = primitive(*inputs)
+    ends = ends_of(refs, arguments, arrays, carries, own)
+    put_back(ends, results, primitive, inputs)
+    returned = [*results[:carries], *results[carried : len(refs) + own]]
+    return program.out_spec.unflatten(arrays_from(returned, program.out_kinds))
 
 
 def leading_length(arrays: Sequence[Array], length: Any) -> int:
@@ -383,7 +396,8 @@ def _slice_of(array: Array) -> Array:
     """Return an array of the type of one slice, for tracing."""
     tensor = array._tensor
     with graph.outside_traces():
-        return from_kind(torch.empty(tensor.shape[1:], dtype=tensor.dtype, device=tensor.device), array.kind)
+        part = torch.empty(tensor.shape[1:], dtype=tensor.dtype, device=tensor.device)
+    return array.like(part) if isinstance(array, RefArgument) else from_kind(part, array.kind)
 
 
 def _python_scan(f: Callable[..., Any], carry: Any, xs: Operands, steps: int, reverse: bool) -> tuple[Any, Any]:

@@ -24,7 +24,7 @@ from .bodies import Operands, trace_body
 def _traced(fun: Callable[..., Any], operands: Operands, copies: int, what: str) -> Program:
     """Trace `fun`, which takes `copies` arguments of the type of `operands`."""
     arguments = (operands.spec.unflatten(operands.arrays),) * copies
-    return trace_body(fun, operands.arrays * copies, tree.flatten(arguments)[1], what)
+    return trace_body(fun, operands.arrays * copies, tree.flatten(arguments)[1], what).pure(what)
 
 
 def _check(program: Program, what: str, operands: Operands, expected: str, has_aux: bool = False) -> int:

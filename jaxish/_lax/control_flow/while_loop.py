@@ -16,7 +16,7 @@ from ..._compile import executable, lowering, native_loop
 from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
-from ..._core.graph import Graph, TensorType
+from ..._core.graph import ClosedGraph, Graph, TensorType
 from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
 from ..._core.residuals import differentiating_level, is_tracked
@@ -24,6 +24,7 @@ from ..._core.target import Target
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
 from .bodies import Operands, carry_program, concrete, trace_body
+from .references import put_back, threaded, values_of, written_by
 from .scan import scan
 
 
@@ -73,6 +74,15 @@ class While(Opaque):
             return self.body(*given[split:], *given[:carries])
 
         return lowering.while_loop(going, step, init, [*cond_consts, *body_consts])
+
+    def reached(self, changed: set[int]) -> set[int] | None:
+        first, second = self.cond_consts, self.cond_consts + self.body_consts
+        carried = {i: self.body_consts + i for i in range(len(self.body.out_types))}
+        results = derived.reached(self.body, {i - first for i in changed if i >= first}, carried)
+        results |= {i - second for i in changed if i >= second}
+        if derived.reached(self.cond, {i for i in changed if i < first} | {first + i for i in results}):
+            return None  # how many steps there are may differ
+        return results
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name = popped_axis()
@@ -179,8 +189,20 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     body, init = carry_program(trace, init, lambda p: (p.out_avals, p.out_spec), "while_loop", body_fun)
     cond = trace_body(cond_fun, init.arrays, tree.flatten((init_val,))[1], "while_loop")
     _check_predicate(cond)
-    results = _loop(cond, body, init.tensors)
-    return body.out_spec.unflatten(arrays_from(results, body.out_kinds))
+    if any(written_by([cond])):
+        raise NotImplementedError(
+            "cond_fun of lax.while_loop writes a mutable array reference: do it in body_fun, which runs as often."
+        )
+    refs, _ = written_by([body])
+    count = len(init.arrays)
+    test = threaded(cond, init.arrays, refs, (), count)
+    step = threaded(body, init.arrays, refs, (), count, count)
+    carry = [*init.tensors, *values_of(refs)]
+    results = _loop(test, step, carry)
+    primitive = While(test.graph, step.graph, len(test.captured), len(step.captured))
+    ends = [(ref, count + i) for i, ref in enumerate(refs)]
+    put_back(ends, results, primitive, [*test.closure(), *step.closure(), *carry])
+    return body.out_spec.unflatten(arrays_from(results[:count], body.out_kinds))
 
 
 def _check_predicate(cond: Program) -> None:
@@ -191,19 +213,19 @@ def _check_predicate(cond: Program) -> None:
         raise TypeError(f"cond_fun must return a boolean scalar, but got output type(s) [{aval}].")
 
 
-def _loop(cond: Program, body: Program, carry: list[Tensor]) -> list[Tensor]:
-    cond_consts, body_consts = cond.closed.closure(), body.closed.closure()
+def _loop(cond: ClosedGraph, body: ClosedGraph, carry: list[Tensor]) -> list[Tensor]:
+    cond_consts, body_consts = cond.closure(), body.closure()
     if graph.is_tracing() or not _is_reverse([*cond_consts, *body_consts, *carry]):
-        loop = While(cond.closed.graph, body.closed.graph, len(cond_consts), len(body_consts))
+        loop = While(cond.graph, body.graph, len(cond_consts), len(body_consts))
         return loop(*cond_consts, *body_consts, *carry)
     while True:
-        going = concrete(cond.closed(*carry)[0])
+        going = concrete(cond(*carry)[0])
         if going is None:  # some vmap around it makes lanes of its own
-            loop = While(cond.closed.graph, body.closed.graph, len(cond_consts), len(body_consts))
+            loop = While(cond.graph, body.graph, len(cond_consts), len(body_consts))
             return loop(*cond_consts, *body_consts, *carry)
         if not going:
             return carry
-        carry = body.closed(*carry)
+        carry = body(*carry)
 
 
 def _is_reverse(tensors: Sequence[Tensor]) -> bool:
