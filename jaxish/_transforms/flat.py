@@ -67,9 +67,9 @@ class FlatFunction:
             result, aux = _pair(result)
             self.aux = Output(aux, name_of(self.fun))
         self.output = Output(result, name_of(self.fun))
-        self.written = [i for i, x in enumerate(self.given) if isinstance(x, Ref) and x._written]
-        if not self.written:
+        if Ref not in map(type, self.given):
             return self.output.tensors
+        self.written = [i for i, x in enumerate(self.given) if isinstance(x, Ref) and x._written]
         return [*self.output.tensors, *(tensor_of(x._array) for x in self.given if isinstance(x, Ref) and x._written)]
 
 
@@ -205,7 +205,7 @@ def positional_arguments(
 def differentiable(x: Array) -> bool:
     """Tell whether an array has tangents of its own dtype (floating or complex)."""
     dtype = x.dtype
-    return not isinstance(x, RefArgument) and not isinstance(dtype, dtypes.ExtendedDType) and dtypes.is_inexact(dtype)
+    return type(x) is not RefArgument and not isinstance(dtype, dtypes.ExtendedDType) and dtypes.is_inexact(dtype)
 
 
 def unflatten_subset(spec: tree.Spec, fixed: Sequence[Any], chosen: Sequence[int], values: Sequence[Any]) -> Any:

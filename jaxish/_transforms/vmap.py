@@ -160,28 +160,49 @@ def _call(
 ) -> Any:  # fmt: skip
     # Unmapped leaves pass as they are: Python scalars stay Python scalars, and objects that are no arrays stay objects.
     mapped = [i for i, dim in enumerate(dims) if dim is not None]
-    arrays = [RefArgument.of(leaves[i]) if isinstance(leaves[i], Ref) else as_array(leaves[i]) for i in mapped]
-    check_aliases(arrays, lambda: argument_names(fun, *spec.unflatten(leaves)), name_of(fun), "vmap")
+    if Ref in map(type, leaves):
+        leaves = [
+            RefArgument.of(x) if d is not None and isinstance(x, Ref) else x for x, d in zip(leaves, dims, strict=True)
+        ]
+        check_aliases(leaves, lambda: argument_names(fun, *spec.unflatten(leaves)), name_of(fun), "vmap")
+    arrays = [as_array(leaves[i]) for i in mapped]
     tensors = [tensor_of(a) for a in arrays]
     positive = [d if d >= 0 else d + a.ndim for d, a in zip((dims[i] for i in mapped), arrays, strict=True)]  # pyright: ignore
 
     def rebuild(slices: Sequence[Array]) -> tuple[Sequence[Any], dict[str, Any]]:
         whole = list(leaves)
-        for position, (index, array) in enumerate(zip(mapped, slices, strict=True)):
+        for index, array in zip(mapped, slices, strict=True):
             whole[index] = array
-            if isinstance(array, Ref) and positive[position] == 0:
-                array._lanes_of = reference(position, arrays), size
+        if Ref in map(type, slices):
+            _connect(slices, arrays, positive, size)
         return spec.unflatten(whole)
 
     flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
     with leaks.checked("BatchTrace", f"vmap of {name_of(fun)}"):
         results = axes.map_tensors(flat, tensors, positive, size, axis_name, spmd)
     output = flat.output
-    for i, (tensor, dim) in zip(flat.written, results[len(output.arrays) :], strict=True):
-        changed = batch_front(tensor, dim, size).movedim(0, positive[i] or 0)
-        reference(i, arrays)._write(from_kind(changed, arrays[i].kind.inner))
-    placed = _placed(results[: len(output.arrays)], output, out_axes, size, fun)
+    if flat.written:
+        count = len(output.arrays)
+        _write_back(flat.written, results[count:], arrays, positive, size)
+        results = results[:count]
+    placed = _placed(results, output, out_axes, size, fun)
     return output.spec.unflatten(arrays_from(placed, output.kinds))
+
+
+def _connect(slices: Sequence[Any], arrays: Sequence[Array], dims: Sequence[int | None], size: int) -> None:
+    """Tell the references that a function gets of which batch each is the lanes."""
+    for position, own in enumerate(slices):
+        if isinstance(own, Ref) and dims[position] == 0:
+            own._lanes_of = reference(position, arrays), size
+
+
+def _write_back(
+    written: Sequence[int], results: Sequence[tuple[Tensor, int | None]], arrays: Sequence[Array],
+    dims: Sequence[int | None], size: int,
+) -> None:  # fmt: skip
+    for position, (tensor, dim) in zip(written, results, strict=True):
+        whole = batch_front(tensor, dim, size).movedim(0, dims[position] or 0)
+        reference(position, arrays)._write(from_kind(whole, arrays[position].kind.inner))
 
 
 def _placed(
