@@ -16,7 +16,7 @@ from .._core import dtypes, duals, tree
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.primitive import conjugate
-from .._core.refs import Ref, RefArgument
+from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
 from .flat import (
     FlatFunction,
@@ -29,6 +29,7 @@ from .flat import (
     unflatten_subset,
     wraps,
 )
+from .linearization import Ends, Linearized, has_tangents, register
 
 
 def float0_zeros(x: Array) -> np.ndarray:
@@ -39,47 +40,58 @@ def float0_zeros(x: Array) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------- reverse mode
 
 
-class _Pullback:
+class VJP(Linearized):
     """The function that `vjp` returns: from cotangents of the results to cotangents of the arguments."""
 
-    def __init__(self, pull: Callable[..., Any], output: Output, arrays: Sequence[Array], spec: Any, name: str) -> None:
-        self._pull, self._output, self._arrays, self._spec, self.__name__ = pull, output, arrays, spec, name
-
-    def __call__(self, out_ct: Any, /) -> tuple[Any, ...]:
-        leaves, spec = tree.flatten(out_ct)
-        if spec != self._output.spec:
+    def __call__(self, *out_cts: Any) -> tuple[Any, ...]:
+        if len(out_cts) != 1:
+            raise TypeError(
+                f"The function returned by `jax.vjp` applied to {self.__name__} was called with {len(out_cts)} arguments, "
+                "but functions returned by `jax.vjp` must be called with a single argument: a pytree of cotangents like the "
+                f"result of {self.__name__}; for a tuple of results, a tuple."
+            )
+        leaves, spec = tree.flatten(out_cts[0])
+        ends = self.ends
+        if spec != ends.out_spec:
             raise ValueError(
                 "unexpected tree structure. The argument to a VJP function returned by jax.vjp must match the pytree "
                 f"structure of the differentiated function {self.__name__}, which returned "
-                f"{tree.PyTreeDef(self._output.spec)}, but got {tree.PyTreeDef(spec)}."
+                f"{tree.PyTreeDef(ends.out_spec)}, but got {tree.PyTreeDef(spec)}."
             )
-        seeds = [_cotangent(c, a) for c, a in zip(leaves, self._output.arrays, strict=True) if differentiable(a)]
-        found = iter(_pull(self._pull, seeds))
-        cotangents = [from_kind(next(found), a.kind) if differentiable(a) else _without(a) for a in self._arrays]
-        return self._spec.unflatten(cotangents)
+        results = zip(leaves, ends.out_kinds, ends.out_avals, strict=True)
+        seeds = [_cotangent(c, aval) for c, kind, aval in results if has_tangents(kind, aval)]
+        found = iter(_pull(self.pull, seeds))
+        arguments = zip(ends.in_kinds, ends.in_avals, strict=True)
+        return ends.in_spec.unflatten(
+            from_kind(next(found), kind) if has_tangents(kind, aval) else _without(kind, aval)
+            for kind, aval in arguments
+        )
 
     def with_refs(self, *refs: Any) -> Callable[[Any], tuple[Any, ...]]:
         """Return the function that adds the cotangents of arguments to the references that are given in their places.
 
         In these places, and in those of other objects that are no trees of arguments, its result is None.
         """
-        places = tree.broadcast_prefix(tuple(refs), self._spec, is_leaf=lambda x: x is None)
+        places = tree.broadcast_prefix(tuple(refs), self.ends.in_spec, is_leaf=lambda x: x is None)
 
         def pull(out_ct: Any, /) -> tuple[Any, ...]:
             for cotangent, place in zip(tree.flatten(self(out_ct))[0], places, strict=True):
                 if isinstance(place, Ref):
                     place.addupdate(cotangent)
-            return self._spec.unflatten([None] * len(places))
+            return self.ends.in_spec.unflatten([None] * len(places))
 
         return pull
 
 
-def _without(x: Array) -> Any:
+register(VJP)
+
+
+def _without(kind: Any, aval: ShapedArray) -> Any:
     """Return the cotangent of an argument that has none: None for a reference, which the function got as it is."""
-    return None if isinstance(x, RefArgument) else float0_zeros(x)
+    return None if isinstance(kind, RefKind) else np.zeros(aval.shape, dtypes.float0)
 
 
-def _cotangent(value: Any, primal: Array) -> Tensor:
+def _cotangent(value: Any, primal: ShapedArray) -> Tensor:
     if not is_arraylike(value):
         raise TypeError(f"Argument {value!r} to a VJP function has type {type(value)}, which is not a valid JAX type.")
     array = as_array(value)
@@ -138,8 +150,13 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
     output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
     result = output.rebuilt(values)
-    pullback = _Pullback(pull, output, arrays, tree.flatten(primals)[1], name_of(fun))
+    ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
+    pullback = VJP(_without_aux(fun) if has_aux else fun, arrays, ends, pull)
     return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def _without_aux(fun: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: fun(*args)[0]
 
 
 def _as_given(arrays: Sequence[Array]) -> list[Any]:
@@ -383,30 +400,44 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     arrays = [as_argument(leaf, "linearize") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
     output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
-    primal_spec = tree.flatten(primals)[1]
-
-    @in_own_dtypes
-    def f_jvp(*tangents: Any) -> Any:
-        tangent_leaves, tangent_spec = tree.flatten(tangents)
-        if tangent_spec != primal_spec:
-            raise TypeError(f"expected {tree.PyTreeDef(primal_spec)}, got {tree.PyTreeDef(tangent_spec)}")
-        for tangent, primal in zip(tangent_leaves, arrays, strict=True):
-            _check_linear_argument(tangent, primal)
-        directions = [tensor_of(as_array(tangent_leaves[i])) for i in chosen]
-        zeros = [torch.zeros_like(v) for v, a in zip(values, output.arrays, strict=True) if differentiable(a)]
-        _, transpose, *_ = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
-        # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
-        with backward_in_this_thread():
-            found = iter(transpose(tuple(directions)))
-        out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
-        return output.spec.unflatten(out)
-
+    ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
+    f_jvp = LinearMap(_without_aux(fun) if has_aux else fun, arrays, ends, pull)
     result = output.rebuilt(values)
     return (result, f_jvp, aux) if has_aux else (result, f_jvp)
 
 
-def _check_linear_argument(tangent: Any, primal: Array) -> None:
-    if not differentiable(primal):
+class LinearMap(Linearized):
+    """The function that `linearize` returns: from tangents of the arguments to tangents of the results."""
+
+    @in_own_dtypes
+    def __call__(self, *tangents: Any) -> Any:
+        ends, pull = self.ends, self.pull
+        leaves, spec = tree.flatten(tangents)
+        if spec != ends.in_spec:
+            raise TypeError(f"expected {tree.PyTreeDef(ends.in_spec)}, got {tree.PyTreeDef(spec)}")
+        arguments = list(zip(leaves, ends.in_kinds, ends.in_avals, strict=True))
+        for tangent, kind, aval in arguments:
+            _check_linear_argument(tangent, kind, aval)
+        directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
+        results = list(zip(ends.out_kinds, ends.out_avals, strict=True))
+        device = device_of(*map(as_array, leaves))
+        zeros = [_zeros(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
+        if zeros and directions:
+            _, transpose, *_ = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
+            # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
+            with backward_in_this_thread():
+                zeros = transpose(tuple(directions))
+        found = iter(zeros)
+        return ends.out_spec.unflatten(
+            from_kind(next(found), kind) if has_tangents(kind, aval) else _without(kind, aval) for kind, aval in results
+        )
+
+
+register(LinearMap)
+
+
+def _check_linear_argument(tangent: Any, kind: Any, primal: ShapedArray) -> None:
+    if not has_tangents(kind, primal):
         if getattr(tangent, "dtype", None) == dtypes.float0:
             return
         expected: Any = "float0"

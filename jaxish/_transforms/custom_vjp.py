@@ -298,7 +298,11 @@ def _with_handles(body: Graph, arrays: Sequence[Array]) -> Graph:
     """Return a graph that takes handles of references behind its other inputs: its rules use them, it does not."""
     types = [handle_type(a.ref) for a in arrays if isinstance(a, RefArgument)]
     key, count = ("handles", tuple(types)), len(body.in_types)
-    return derived.cached(body, key, lambda: derived.placed(body, [*body.in_types, *types], range(count))) if types else body
+    return (
+        derived.cached(body, key, lambda: derived.placed(body, [*body.in_types, *types], range(count)))
+        if types
+        else body
+    )
 
 
 class CustomVJPPrimal:

@@ -1,0 +1,75 @@
+"""What vjp and linearize return, as pytrees: through jit, loops, vmap and custom rules, against JAX."""
+
+import numpy as np
+import pytest
+from oracle import agree
+
+X, Y = np.arange(1.0, 4.0, dtype=np.float32), np.arange(2.0, 5.0, dtype=np.float32)
+CT = {"a": np.ones(3, np.float32), "b": np.float32(2)}
+
+
+def f(j):
+    return lambda x, y: {"a": j.numpy.sin(x) * y, "b": x @ y}
+
+
+def pulled(j):
+    return j.vjp(f(j), X, Y)[1]
+
+
+def with_its_pullback(j):
+    g = j.custom_vjp(j.numpy.sin)
+    g.defvjp(lambda x: j.vjp(j.numpy.sin, x), lambda pull, ct: pull(ct))
+    return g
+
+
+def given_arguments(j):
+    x, y = map(j.numpy.asarray, (X, Y))
+    _, pull = j.vjp(lambda x, y: x * y, x, y)
+    pull.args_res = [None, None]
+    pull.args_res = [x + 1, y + 1]
+    return pull(x)
+
+
+def given_tree(j):
+    x, y = map(j.numpy.asarray, (X, Y))
+    _, pull = j.vjp(lambda x: [x["a"] * x["b"]], {"a": x, "b": y})
+    pull.args_res = [{"a": x + 1, "b": y + 1}]
+    return pull([x])
+
+
+def parts(j):
+    _, pull = j.vjp(j.numpy.sin, 3.0)
+    return bool(pull.opaque_residuals), type(pull.args_res[0]).__name__ == "NotNeeded"
+
+
+PROGRAMS = {
+    "out of jit": lambda j: j.jit(lambda x, y: j.vjp(f(j), x, y)[1])(X, Y)(CT),
+    "into jit": lambda j: j.jit(lambda pull, ct: pull(ct))(pulled(j), CT),
+    "scan": lambda j: (lambda pull: j.lax.scan(lambda c, _: (c, pull(CT)), X, None, length=2))(pulled(j)),
+    "carried": lambda j: j.lax.fori_loop(0, 2, lambda i, pull: pull, pulled(j))(CT),
+    "mapped over its leaves": lambda j: j.tree.map(lambda t: t * 1.0, pulled(j))(CT),
+    "linearize": lambda j: j.jit(lambda x, y: j.linearize(f(j), x, y))(X, Y)[1](X, Y),
+    "linearize into jit": lambda j: j.jit(lambda push, x, y: push(x, y))(j.linearize(f(j), X, Y)[1], X, Y),
+    "linearize under vmap": lambda j: j.vmap(j.linearize(f(j), X, Y)[1], (0, None))(np.eye(3, dtype=np.float32), Y),
+    "out of vmap": lambda j: j.vmap(lambda pull: pull(CT))(
+        j.vmap(lambda x: j.vjp(f(j), x, Y)[1])(np.eye(3, dtype=np.float32))
+    ),
+    "differentiated": lambda j: j.grad(lambda x: j.jit(lambda x: j.vjp(f(j), x, Y)[1])(x)(CT)[1].sum())(X),
+    "residual of a rule": lambda j: (
+        j.grad(with_its_pullback(j))(1.0), j.jit(j.grad(with_its_pullback(j)))(1.0), j.vmap(j.grad(with_its_pullback(j)))(X)
+    ),
+    "closure": lambda j: j.tree.map(lambda t: t, j.vjp(lambda x: x * Y, X)[1])(X),
+    "auxiliary result": lambda j: j.tree.map(lambda t: t, j.vjp(lambda x: (x * x, x), X, has_aux=True)[1])(X),
+    "integers": lambda j: j.tree.map(lambda t: t, j.vjp(lambda x, n: x * n, X, 2)[1])(X)[0],
+    "complex": lambda j: j.tree.map(lambda t: t, j.vjp(lambda z: j.numpy.real(z * z * 1j), 1.0 + 2j)[1])(1.0),
+    "other arguments": given_arguments,
+    "another tree": given_tree,
+    "parts": parts,
+    "too many": lambda j: pulled(j)(CT, CT),
+    "another structure": lambda j: j.tree.map(lambda t: t, pulled(j))(X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    agree(PROGRAMS[name], weak=False)
