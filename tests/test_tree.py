@@ -2,13 +2,17 @@
 
 import collections
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
+import jax.flatten_util
 import numpy as np
 import pytest
+from oracle import agree
 
 import jaxish
+import jaxish.flatten_util
 
 
 class Point(NamedTuple):
@@ -202,3 +206,92 @@ def test_trees_that_are_too_deep(depth):
     for function in (jaxish.tree_util.tree_leaves, jaxish.jit(lambda t: t), jaxish.grad(lambda t: 1.0)):
         with pytest.raises(RecursionError, match="flattening the tree"):  # JAX: a SystemError without a word
             function(tree)
+
+
+# ------------------------------------------------------------------------------------------------------ JAX's messages
+
+Pair, Other = collections.namedtuple("Pair", "x"), collections.namedtuple("Other", "x")
+
+
+class Tagged:
+    def __init__(self, tag):
+        self.tag = tag
+
+    def __repr__(self):
+        return f"Tagged({self.tag})"
+
+
+for library in (jax, jaxish):
+    library.tree_util.register_pytree_node(Tagged, lambda t: ((1, 2), t.tag), lambda tag, children: Tagged(tag))
+
+MISMATCHES = [
+    ((1,), (7, 8)), ((1,), [7]), ((1,), 7), ([1], (7,)), ([1], [7, 8]), ([1], {"a": 7}), ({"a": 1}, {"b": 7}),
+    ({"a": 1}, {"a": 7, "b": 8}), ({"a": 1}, (7,)), ({"a": 1}, 7), (None, 7), (Pair(1), Other(7)), (Pair(1), (7,)),
+    (Pair(1), 7), (Tagged(1), 7), (Tagged(1), Tagged(2)), ((1, (2, 3)), (7, [8, 9])), ([1, [2]], [7, [8, 9]]),
+    (collections.OrderedDict(a=1), collections.OrderedDict(b=7)),
+    (collections.defaultdict(int, a=1), collections.defaultdict(int, b=7)),
+]  # fmt: skip
+
+
+def message_of(call):
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    raise AssertionError("no error")
+
+
+@pytest.mark.parametrize(("structure", "tree"), MISMATCHES)
+def test_flatten_up_to_says_what_jax_says(structure, tree):
+    found, wanted = (
+        message_of(lambda: lib.tree_util.tree_structure(structure).flatten_up_to(tree)) for lib in (jaxish, jax)
+    )
+    assert found == wanted
+
+
+@pytest.mark.parametrize("answer", [(2, 3, 4), 3, (2,), (1, "data")])
+def test_flattening_functions_that_give_no_pair(answer):
+    def program(lib):
+        cls = type("Node", (), {})
+        lib.tree_util.register_pytree_node(cls, lambda _: answer, lambda *_: None)
+        return message_of(lambda: lib.tree.leaves(cls()))
+
+    assert program(jaxish) == program(jax)
+
+
+@pytest.mark.parametrize("fields", [(["x"], []), (["x", "y"], ["y"]), (["x", "y", "z"], [])])
+def test_fields_of_dataclasses_that_do_not_fit(fields):
+    def program(lib):
+        cls = dataclasses.make_dataclass("Data", [("x", int), ("y", int)])
+        return message_of(lambda: lib.tree_util.register_dataclass(cls, *fields))
+
+    assert program(jaxish) == program(jax)
+
+
+def test_partials_of_one_function_are_equal():
+    for lib in (jax, jaxish):
+        inner = functools.partial(max, 1)
+        first, second = lib.tree_util.Partial(inner, 2), lib.tree_util.Partial(inner, 2)
+        assert inner == first.func == second.func and hash(first.func) == hash(second.func)
+        assert first() == 2 and lib.tree.leaves(first) == [2]
+
+
+def test_walk_gives_the_nodes_data():
+    def program(lib):
+        leaves, structure = lib.tree_util.tree_flatten({"b": (1, 2), "a": [3]})
+        seen = []
+        structure.walk(lambda children, data: seen.append((children, data)), lambda leaf: seen.append(leaf), leaves)
+        return repr(seen)
+
+    assert program(jaxish) == program(jax)
+
+
+def test_unravel_is_equal_for_equal_structures():
+    def program(lib):
+        traced = []
+        undo = lib.jit(lambda flat, unravel: [traced.append(1), unravel(flat + 1)][1], static_argnums=1)
+        for _ in range(2):
+            results = undo(*lib.flatten_util.ravel_pytree((lib.numpy.arange(2), {"a": lib.numpy.ones((2, 2))})))
+        return results, len(traced)
+
+    agree(program)

@@ -347,7 +347,8 @@ def _from_numpy(values: np.ndarray, device: torch.device | None) -> Tensor:
 
 
 def _unpickle(values: np.ndarray, weak: bool) -> Array:
-    return Array(from_numpy(values), weak)
+    with np.errstate(over="ignore"):
+        return Array(from_numpy(values.astype(dtypes.canonicalize_dtype(values.dtype), copy=False)), weak)
 
 
 def default_torch_device() -> torch.device:

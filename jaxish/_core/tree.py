@@ -53,8 +53,11 @@ class PyTreeDef:
         return self._spec.unflatten(leaves)
 
     def flatten_up_to(self, tree: Any, /) -> list[Any]:
-        """Return the subtrees of `tree` that stand where this structure has leaves."""
-        return self._spec.flatten_up_to(tree)
+        """Return the subtrees of `tree` that stand where this structure has leaves. Raises `ValueError` where they do not."""
+        try:
+            return self._spec.flatten_up_to(tree)
+        except ValueError as error:
+            raise ValueError(_mismatch(self._spec, tree) or str(error)) from None
 
     def children(self) -> list["PyTreeDef"]:
         """Return the structures of the children of the root."""
@@ -81,7 +84,7 @@ class PyTreeDef:
             if treedef._spec.is_leaf():
                 leaf = next(remaining)
                 return leaf if f_leaf is None else f_leaf(leaf)
-            return f_node(tuple(map(fold, treedef.children())), treedef.node_data())
+            return f_node(tuple(map(fold, treedef.children())), (treedef.node_data() or (None, None))[1])
 
         return fold(self)
 
@@ -109,6 +112,42 @@ def _metadata(spec: Spec) -> Any:
     if kind is collections.defaultdict:
         return probe.default_factory, tuple(spec.entries())
     return _REGISTRY[kind].flatten(probe)[1]
+
+
+def _mismatch(spec: Spec, tree: Any) -> str | None:
+    """Say, as JAX does, where a tree is not as the structure has it; None where it is."""
+    kind = spec.type
+    if spec.is_leaf():
+        return None
+    if kind is type(None):
+        return None if tree is None else f"Expected None, got {tree!r}."
+    if kind in (tuple, list):
+        if type(tree) is not kind:
+            return f"Expected {kind.__name__}, got {tree!r}."
+        if len(tree) != spec.num_children:
+            name = kind.__name__
+            return f"{name.capitalize()} arity mismatch: {len(tree)} != {spec.num_children}; {name}: {tree!r}."
+        children = list(tree)
+    elif optree.is_namedtuple_class(kind):
+        if not optree.is_namedtuple_instance(tree):
+            return f"Expected named tuple, got {tree!r}."
+        if type(tree) is not kind:
+            return f"Named tuple type mismatch: expected type: {kind}, tuple: {tree!r}."
+        children = list(tree)
+    elif kind is dict:
+        if type(tree) is not dict:
+            return f"Expected dict, got {tree!r}."
+        if tree.keys() != set(spec.entries()):
+            return f"Dict key mismatch; expected keys: {spec.entries()}; present keys: {sorted(tree, key=str)}."
+        children = [tree[key] for key in spec.entries()]
+    else:
+        if type(tree) is not kind:
+            return f"Custom node type mismatch: expected type: {kind}, value: {tree!r}."
+        data, wanted = _metadata(flatten(tree, lambda node: node is not tree)[1]), _metadata(spec)
+        if data != wanted:
+            return f"Mismatch custom node data: {wanted} != {data}; value: {tree!r}."
+        children = flatten(tree, lambda node: node is not tree)[0]
+    return next(filter(None, map(_mismatch, spec.children(), children)), None)
 
 
 def _structure_text(spec: Spec) -> str:
@@ -170,7 +209,18 @@ def register_pytree_node(
         raise ValueError(f"Duplicate custom PyTreeDef type registration for {nodetype}.")
 
     def flatten_children(obj: Any) -> tuple[tuple[Any, ...], Any]:
-        children, data = flatten_func(obj)
+        found = flatten_func(obj)
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise ValueError(
+                "The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple, got "
+                f"{found!r}"
+            )
+        children, data = found
+        if not isinstance(children, Iterable):
+            raise ValueError(
+                "The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple where "
+                f"'children' is iterable, got {found!r}"
+            )
         return tuple(children), data
 
     with warnings.catch_warnings():  # of named tuples, which JAX registers without a word
@@ -236,6 +286,8 @@ def register_dataclass(
         data_fields = [f.name for f in fields if not f.metadata.get("static")]
         meta_fields = [f.name for f in fields if f.metadata.get("static")]
     data, meta = tuple(data_fields), tuple(meta_fields)
+    if set(data) & set(meta):
+        raise ValueError(f"data_fields and meta_fields must not overlap. Overlapping fields: {set(data) & set(meta)}.")
     if dataclasses.is_dataclass(nodetype):
         _check_fields(nodetype, {*data, *meta}, set(drop_fields))
 
@@ -255,11 +307,14 @@ def register_dataclass(
 
 def _check_fields(nodetype: type, given: set[str], dropped: set[str]) -> None:
     init = {f.name for f in dataclasses.fields(nodetype) if f.init} - dropped
-    if given != init:
+    problems = [
+        f"Missing fields: {init - given}. Add them to drop_fields to suppress this error." if init - given else "",
+        f"Unexpected fields: {given - init}." if given - init else "",
+    ]
+    if any(problems):
         raise ValueError(
-            f"data_fields and meta_fields must include all dataclass fields with init=True and only them. "
-            f"Missing: {sorted(init - given)}; unexpected: {sorted(given - init)}. Add missing fields to drop_fields "
-            "to leave them out."
+            "data_fields and meta_fields must include all dataclass fields with ``init=True`` and only them. "
+            + " ".join(filter(None, problems))
         )
 
 
@@ -386,14 +441,33 @@ def broadcast_prefix(prefix: Any, spec: Spec, is_leaf: IsLeaf = None) -> list[An
     return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in flatten(subtree)[0]]
 
 
+class _Static:
+    """A partial function that functools does not take apart; it equals the one it is made of."""
+
+    def __init__(self, inner: functools.partial[Any]) -> None:
+        functools.update_wrapper(self, inner.func)
+        self._inner = inner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._inner(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self._inner == (other._inner if isinstance(other, _Static) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._inner)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
 class Partial(functools.partial):
     """`functools.partial` as a pytree: the function is static, the bound arguments are children."""
 
     def __new__(cls, func: Callable[..., Any], *args: Any, **keywords: Any) -> "Partial":
         if isinstance(func, functools.partial) and not isinstance(func, Partial):
             # functools would merge the two partials; the inner one's arguments must stay static.
-            inner, func = func, lambda *a, **k: inner(*a, **k)
-            functools.update_wrapper(func, inner.func)
+            func = _Static(func)
         return super().__new__(cls, func, *args, **keywords)
 
 

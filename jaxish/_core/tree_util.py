@@ -82,8 +82,8 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
     leaves, spec = _tree.flatten(pytree_to_transpose)
     if inner_treedef is None:
         inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
-    expected = outer_treedef.compose(inner_treedef)
-    if PyTreeDef(spec) != expected:
+    if spec.num_leaves != outer_treedef.num_leaves * inner_treedef.num_leaves:
+        expected = outer_treedef.compose(inner_treedef)
         raise TypeError(f"Mismatch: the tree has structure {PyTreeDef(spec)}, expected outer of inner, {expected}.")
     size = inner_treedef.num_leaves
     columns = [outer_treedef.unflatten(leaves[i::size]) for i in range(size)]

@@ -30,11 +30,14 @@ class AxisType(enum.Enum):
 def _axis_types(names: Sequence[Hashable], types: Any, default: AxisType) -> tuple[AxisType, ...]:
     if types is None:
         return (default,) * len(names)
-    found = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
+    found = (types,) if isinstance(types, AxisType) else tuple(types)
     if not all(isinstance(t, AxisType) for t in found):
-        raise TypeError(f"axis_types must be jax.sharding.AxisType values, got {types}.")
+        raise TypeError(f"axis_types passed to a mesh must be of type `jax.sharding.AxisType`. Got {types}")
     if len(found) != len(names):
-        raise ValueError(f"a mesh with axes {tuple(names)} needs {len(names)} axis_types, got {len(found)}.")
+        raise ValueError(
+            "Number of axis names should match the number of axis_types. Got "
+            f"axis_names={tuple(names)} and axis_types={found}"
+        )
     return found
 
 

@@ -38,6 +38,9 @@ class PartitionSpec:
     __slots__ = ("_partitions", "reduced", "unreduced")
     UNCONSTRAINED = _Unconstrained()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        raise TypeError("Subclassing `jax.P` is prohibited.")
+
     def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
         self._partitions = tuple(map(_canonical, partitions))
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
