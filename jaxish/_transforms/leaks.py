@@ -1,23 +1,23 @@
 """`jax.checking_leaks`: an error where a trace or a vmap ends while arrays of its own live on."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from .._core import config, functorch, graph
 from .._core.array import Array
-from .flat import Output
+from .flat import Output, name_of
 
 _NOTHING = nullcontext()
 
 
-def checked(kind: str, function: str) -> AbstractContextManager[None]:
+def checked(kind: str, fun: Callable[..., Any]) -> AbstractContextManager[None]:
     """Return a context manager for the run of a function under a transformation, which checks at its end if it is to.
 
     `kind` is what JAX calls the trace in the message: DynamicJaxprTrace, or BatchTrace under vmap.
     """
-    return _checking(kind, function) if config.check_tracer_leaks.value else _NOTHING
+    return _checking(kind, name_of(fun)) if config.check_tracer_leaks.value else _NOTHING
 
 
 @contextmanager

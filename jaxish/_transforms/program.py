@@ -222,7 +222,7 @@ def trace_program(
     names: Sequence[str] = (), transformation: str = "jit",
 ) -> Program:  # fmt: skip
     """Trace `fun` on abstract values of the types of `arrays`; `rebuild` makes its arguments of them."""
-    with leaks.checked("DynamicJaxprTrace", f"{name_of(fun)} for {transformation}"):
+    with leaks.checked("DynamicJaxprTrace", fun):
         return _traced(fun, arrays, rebuild, names, transformation)
 
 

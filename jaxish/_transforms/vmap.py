@@ -178,7 +178,7 @@ def _call(
         return spec.unflatten(whole)
 
     flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
-    with leaks.checked("BatchTrace", f"vmap of {name_of(fun)}"):
+    with leaks.checked("BatchTrace", fun):
         results = axes.map_tensors(flat, tensors, positive, size, axis_name, spmd)
     output = flat.output
     if flat.written:
