@@ -41,10 +41,11 @@ class Operation(Inline):
         return self.body(*inputs)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        return Primitive.__call__(self, *inputs) if _is_recorded() else self.body(*inputs)
+        return Primitive.__call__(self, *inputs) if is_recorded() else self.body(*inputs)
 
 
-def _is_recorded() -> bool:
+def is_recorded() -> bool:
+    """Tell whether calls become equations here: a jaxpr is being traced, with no transformation in between."""
     if not config.keeps_calls.value or functorch.peek_interpreter_stack() is not None:
         return False
     trace = graph.current_trace()
@@ -63,7 +64,7 @@ def shown_as(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any) -> Any:
-            if graph.tracing and _is_recorded():
+            if graph.tracing and is_recorded():
                 return _recorded(name, parameters(*args), function, args)
             return function(*args)
 

@@ -177,7 +177,7 @@ def _clamp(r: Any, out: ShapedArray, x: Atom, low: Any = None, high: Any = None)
 
 def _relu(r: Any, out: ShapedArray, x: Atom) -> Atom:
     # Not the maximum: half of that has a derivative at zero.
-    return _where(r, out, elementwise(r, aval(out.shape, bool), "gt", [x, 0], out.dtype), x, 0)
+    return _where(r, out, elementwise(r, aval(out.shape, bool), "le", [x, 0], out.dtype), 0, x)
 
 
 def _where(r: Any, out: ShapedArray, condition: Atom, x: Any, y: Any) -> Atom:
@@ -330,6 +330,14 @@ def _reversed(r: Any, out: ShapedArray, x: Atom, dims: Sequence[int]) -> Atom:
 def _concatenate(r: Any, out: ShapedArray, parts: Sequence[Atom], dim: int = 0) -> Atom:
     parts = [converted(r, p, out.dtype) for p in parts if len(p.aval.shape) == out.ndim]
     return r.emit("concatenate", parts, {"dimension": dim % out.ndim}, out)
+
+
+def _stacked(r: Any, out: ShapedArray, parts: Sequence[Atom], dim: int = 0) -> Atom:
+    dim %= out.ndim
+    shape = (*out.shape[:dim], 1, *out.shape[dim + 1 :])
+    rest = [d for d in range(out.ndim) if d != dim]
+    rows = [broadcast(r, converted(r, p, out.dtype), shape, rest) for p in parts]
+    return rows[0] if len(rows) == 1 else r.emit("concatenate", rows, {"dimension": dim}, out)
 
 
 def _padded(r: Any, out: ShapedArray, x: Atom, pads: Sequence[int], value: Any = 0) -> Atom | None:
@@ -583,6 +591,7 @@ RULES: dict[Any, Rule] = {
     aten.split_with_sizes: _split,
     aten.flip: _reversed,
     aten.cat: _concatenate,
+    aten.stack: _stacked,
     aten.constant_pad_nd: _padded,
     aten.sort: _sorted,
     aten._softmax: _softmax,

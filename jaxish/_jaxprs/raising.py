@@ -218,7 +218,7 @@ def _mapped(function: Any, value: Any) -> Any:
 def _with_jaxprs(value: Any, name: str) -> Any:
     if isinstance(value, Graph):
         return jaxpr_of(value, name)
-    return tuple(_with_jaxprs(v, name) for v in value) if isinstance(value, tuple) else value
+    return tuple(_with_jaxprs(v, name) for v in value) if type(value) is tuple else value
 
 
 class _Operand:

@@ -20,29 +20,11 @@ from .._core.operations import shown_as
 from .._core.primitive import differentiable
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
+from .._tensors.elements import GatherDimensionNumbers as GatherDimensionNumbers
 from .._tensors.elements import GatherScatterMode, default_fill, drop_cotangents, elements_at, put_elements
+from .._tensors.elements import ScatterDimensionNumbers as ScatterDimensionNumbers
 from . import operands as ops
 from .operands import check_same_dtypes, check_shapelike
-
-
-class GatherDimensionNumbers(NamedTuple):
-    """Which dimensions of a gather mean what: see `jax.lax.gather`."""
-
-    offset_dims: tuple[int, ...]
-    collapsed_slice_dims: tuple[int, ...]
-    start_index_map: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    start_indices_batching_dims: tuple[int, ...] = ()
-
-
-class ScatterDimensionNumbers(NamedTuple):
-    """Which dimensions of a scatter mean what: see `jax.lax.scatter`."""
-
-    update_window_dims: Sequence[int]
-    inserted_window_dims: Sequence[int]
-    scatter_dims_to_operand_dims: Sequence[int]
-    operand_batching_dims: Sequence[int] = ()
-    scatter_indices_batching_dims: Sequence[int] = ()
 
 
 class _Windows(NamedTuple):

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .._core import dtypes, errors, functorch, graph, unsigned
 from .._core.array import Array, default_torch_device, from_numpy, is_abstract, tensor_of
+from .._core.operations import is_recorded
 from .._core.promotion import convert
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
 from .creation import asarray
@@ -239,7 +240,7 @@ def _fixed(plan: Plan, i: int, size: int, wrap: bool, clip: bool, fill: bool, de
     at = i + size if wrap and i < 0 else i
     if 0 <= at < size:
         return at
-    if fill:
+    if fill or (graph.tracing and is_recorded()):  # a jaxpr shows the index as it is
         return torch.full((), at, dtype=torch.int64, device=device)
     plan.dropped = plan.dropped or not clip
     return min(max(at, 0), size - 1)

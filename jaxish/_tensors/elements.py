@@ -7,13 +7,14 @@ bounds; who wants them to count from the end normalises them first.
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .._core import functorch, graph, selection, unsigned
+from .._core import config, functorch, graph, selection, unsigned
 from .._core.graph import TensorType, is_plain_evaluation
+from .._core.operations import is_recorded, shown_as
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
 
@@ -48,6 +49,69 @@ _MODES = {
 }
 
 
+class GatherDimensionNumbers(NamedTuple):
+    """Which dimensions of a gather mean what: see `jax.lax.gather`."""
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which dimensions of a scatter mean what: see `jax.lax.scatter`."""
+
+    update_window_dims: Sequence[int]
+    inserted_window_dims: Sequence[int]
+    scatter_dims_to_operand_dims: Sequence[int]
+    operand_batching_dims: Sequence[int] = ()
+    scatter_indices_batching_dims: Sequence[int] = ()
+
+
+def _shown_gather(operand: Tensor, places: Tensor, mode: GatherScatterMode, fill: Any) -> dict[str, Any]:
+    count, batch = places.shape[-1], places.dim() - 1
+    leading = tuple(range(count))
+    offsets = tuple(range(batch, batch + operand.dim() - count))
+    return {
+        "dimension_numbers": GatherDimensionNumbers(offsets, leading, leading),
+        "slice_sizes": (1,) * count + tuple(operand.shape[count:]), "unique_indices": False,
+        "indices_are_sorted": False, "mode": mode, "fill_value": fill,
+    }  # fmt: skip
+
+
+@shown_as("gather", _shown_gather)
+def _taken(operand: Tensor, places: Tensor, mode: GatherScatterMode, fill_value: Any) -> Tensor:
+    return _take_elements(operand, places.unbind(-1), mode, fill_value)
+
+
+def _shown_scatter(
+    operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool
+) -> dict[str, Any]:
+    batch, leading = places.dim() - 1, tuple(range(places.shape[-1]))
+    windows = tuple(range(batch, updates.dim()))
+    return {
+        "dimension_numbers": ScatterDimensionNumbers(windows, leading, leading), "indices_are_sorted": False,
+        "unique_indices": unique, "mode": mode, "update_jaxpr": None, "update_consts": (),
+    }  # fmt: skip
+
+
+def _written(operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: Any, unique: bool) -> Tensor:
+    return _put_elements(operand, places.unbind(-1), updates, combine, mode, unique)
+
+
+_SHOWN = {
+    combine: shown_as("scatter" if combine == "set" else f"scatter-{combine}", _shown_scatter)(_written)
+    for combine in ("set", "add", "mul", "min", "max")
+}
+
+
+def _stacked(indices: Sequence[Tensor]) -> Tensor:
+    """Return index arrays as the last dimension of one, as lax.gather takes them."""
+    dtype = torch.int64 if config.enable_x64.value else torch.int32
+    return torch.stack([i.to(dtype) for i in torch.broadcast_tensors(*indices)], -1)
+
+
 def take_elements(
     operand: Tensor, indices: Sequence[Tensor], mode: GatherScatterMode, fill_value: Any = None
 ) -> Tensor:
@@ -61,6 +125,14 @@ def take_elements(
     """
     if not indices:
         return operand
+    if graph.tracing and is_recorded() and not isinstance(fill_value, Tensor):
+        return _taken(operand, _stacked(indices), mode, fill_value)
+    return _take_elements(operand, indices, mode, fill_value)
+
+
+def _take_elements(
+    operand: Tensor, indices: Sequence[Tensor], mode: GatherScatterMode, fill_value: Any = None
+) -> Tensor:
     sizes = operand.shape[: len(indices)]
     place = _known_place(indices, sizes)
     if place is not None:
@@ -106,11 +178,23 @@ def put_elements(
     element is updated twice.
     """
     count = len(indices)
-    sizes, rest = operand.shape[:count], operand.shape[count:]
+    rest = operand.shape[count:]
     batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
     number = batch.numel()
     if not number or 0 in operand.shape:
         return operand
+    if graph.tracing and is_recorded():
+        return _SHOWN[combine](operand, _stacked(indices), updates.expand((*batch, *rest)), combine, mode, unique)
+    return _put_elements(operand, indices, updates, combine, mode, unique)
+
+
+def _put_elements(
+    operand: Tensor, indices: Sequence[Tensor], updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool
+) -> Tensor:
+    count = len(indices)
+    sizes, rest = operand.shape[:count], operand.shape[count:]
+    batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
+    number = batch.numel()
     inside = _known_inside(indices, sizes)
     repeats = combine == "set" and not unique and number > 1
     adds = combine == "add" and (len(rest) > 0 or number < _MANY)
