@@ -14,6 +14,17 @@ from jaxish._core import config
 X = np.arange(3.0, dtype=np.float32)
 
 
+def of_known(j):
+    """A function that reads the values of arrays that it closes over: they are known while it is traced."""
+    x, n = j.numpy.float32(2.5), j.numpy.int32(2)
+
+    def f(y):
+        total = y * float(x) + int(n) + complex(x).real + [5, 7, 9][n] + n.item()
+        return total if x > 0 and bool(n) else y
+
+    return f
+
+
 class Scaler:
     def __init__(self, jax):
         self.apply = functools.partial(jax.jit(self.scale, static_argnums=1))
@@ -24,6 +35,9 @@ class Scaler:
 
 VALUES = {
     "call": lambda j: j.jit(lambda x: x * 2)(X),
+    "values of known arrays": lambda j: j.jit(of_known(j))(X),
+    "values of known arrays in a loop": lambda j: j.lax.scan(lambda c, x: (of_known(j)(c), x), X, X),
+    "values of known arrays under all": lambda j: j.jit(j.vmap(j.grad(of_known(j))))(X),
     "python scalars": lambda j: j.jit(lambda x, y: x + y)(1, 2.5),
     "pytrees": lambda j: j.jit(lambda p: {"s": p["a"] + p["b"][0], "n": None})({"a": X, "b": (1.0,)}),
     "keywords": lambda j: j.jit(lambda x, *, y: x - y)(X, y=1.0),

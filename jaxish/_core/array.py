@@ -130,14 +130,14 @@ class Array(ArrayInterface):
         tensor = self._concrete(errors.ConcretizationTypeError, f"The problem arose with the `{function}` function.")
         if tensor.dim():
             raise TypeError(f"Only scalar arrays can be converted to Python scalars; got an array of ndim {self.ndim}.")
-        return tensor.item()
+        return number_in(tensor)
 
     def __bool__(self) -> bool:
         tensor = self._concrete(errors.TracerBoolConversionError)
         if tensor.numel() != 1:
             what = "an empty array" if not tensor.numel() else "an array with more than one element"
             raise ValueError(f"The truth value of {what} is ambiguous. Use a.any() or a.all()")
-        return bool(tensor.item())
+        return bool(number_in(tensor))
 
     def __int__(self) -> int:
         return int(self._scalar("int"))
@@ -152,7 +152,7 @@ class Array(ArrayInterface):
         tensor = self._concrete(errors.TracerIntegerConversionError)
         if tensor.dim() or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError("Only integer scalar arrays can be converted to a scalar index.")
-        return int(tensor.item())
+        return int(number_in(tensor))
 
     def __hex__(self) -> str:
         return hex(self.__index__())
@@ -272,6 +272,14 @@ class Array(ArrayInterface):
     def kind(self) -> Any:
         """What `from_kind` needs besides the tensor to make a handle like this one."""
         return self._weak
+
+
+def number_in(tensor: Tensor) -> Any:
+    """Return the only element of a plain tensor as a Python number, inside a trace too."""
+    if graph.tracing:
+        with graph.suspended():
+            return tensor.item()
+    return tensor.item()
 
 
 def _held_whole(tensor: Any) -> Tensor:

@@ -231,7 +231,7 @@ class ClosedJaxpr:
     __str__ = __repr__
 
 
-def gensym(suffix: str = "") -> Callable[[AbstractValue], Var]:
+def gensym() -> Callable[[AbstractValue], Var]:
     """Return a function that makes new variables of a type."""
     return Var
 

@@ -213,7 +213,7 @@ class AxisPrimitiveBatchers(dict[Any, Rule]):
 axis_primitive_batchers = AxisPrimitiveBatchers()
 
 
-def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Array:
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any) -> Array:
     """Return `x` repeated `sz` times along a new dimension `axis`."""
     t = tensor_of(as_array(x)).unsqueeze(axis)
     return Array(t.expand(*(sz if d == axis % t.dim() else n for d, n in enumerate(t.shape))))
@@ -221,7 +221,7 @@ def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Array:
 
 def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Array:
     """Return `x` with its batch dimension in front, repeated `size` times where it has none."""
-    return broadcast(x, size, 0) if bdim is None else Array(tensor_of(as_array(x)).movedim(bdim, 0))
+    return broadcast(x, size, 0, mesh_axis) if bdim is None else Array(tensor_of(as_array(x)).movedim(bdim, 0))
 
 
 def defvectorized(prim: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, errors, selection, unsigned
-from .._core.array import Array, as_array, check_arraylike, tensor_of
+from .._core.array import Array, as_array, check_arraylike, number_in, tensor_of
 from .._core.dimensions import canonical_axis, canonical_shape
 from .._core.extended import ExtendedArray, refuse
 from .._core.promotion import convert
@@ -279,7 +279,7 @@ def _count(number: Any, what: str) -> int:
     if isinstance(number, int | np.integer):
         return int(number)
     refuse("choice", (number,))
-    return int(as_array(number)._concrete(errors.ConcretizationTypeError, what).item())
+    return int(number_in(as_array(number)._concrete(errors.ConcretizationTypeError, what)))
 
 
 def choice(

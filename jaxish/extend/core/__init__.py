@@ -1,5 +1,25 @@
 """jax.extend.core: jaxprs and primitives, for those who look at programs or extend what they are made of."""
 
+from ..._jaxprs.context import AbstractToken as AbstractToken
+from ..._jaxprs.context import CallPrimitive as CallPrimitive
+from ..._jaxprs.context import Effect as Effect
+from ..._jaxprs.context import Token as Token
+from ..._jaxprs.context import TraceTag as TraceTag
+from ..._jaxprs.context import array_types as array_types
+from ..._jaxprs.context import call_impl as call_impl
+from ..._jaxprs.context import concrete_or_error as concrete_or_error
+from ..._jaxprs.context import find_top_trace as find_top_trace
+from ..._jaxprs.context import get_opaque_trace_state as get_opaque_trace_state
+from ..._jaxprs.context import mapped_aval as mapped_aval
+from ..._jaxprs.context import nonempty_axis_env_DO_NOT_USE as nonempty_axis_env_DO_NOT_USE
+from ..._jaxprs.context import primal_dtype_to_tangent_dtype as primal_dtype_to_tangent_dtype
+from ..._jaxprs.context import set_current_trace as set_current_trace
+from ..._jaxprs.context import take_current_trace as take_current_trace
+from ..._jaxprs.context import unmapped_aval as unmapped_aval
+from ..._jaxprs.context import unsafe_am_i_under_a_jit_DO_NOT_USE as unsafe_am_i_under_a_jit_DO_NOT_USE
+from ..._jaxprs.context import unsafe_am_i_under_a_vmap_DO_NOT_USE as unsafe_am_i_under_a_vmap_DO_NOT_USE
+from ..._jaxprs.context import unsafe_get_axis_names_DO_NOT_USE as unsafe_get_axis_names_DO_NOT_USE
+from ..._jaxprs.context import valid_jaxtype as valid_jaxtype
 from ..._jaxprs.ir import ClosedJaxpr as ClosedJaxpr
 from ..._jaxprs.ir import DebugInfo as DebugInfo
 from ..._jaxprs.ir import DropVar as DropVar
@@ -17,3 +37,4 @@ from ..._jaxprs.ir import new_jaxpr_eqn as new_jaxpr_eqn
 from ..._jaxprs.ir import no_effects as no_effects
 from ..._jaxprs.ir import subjaxprs as subjaxprs
 from ..._jaxprs.primitive import Primitive as Primitive
+from ...errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation

@@ -1,0 +1,188 @@
+"""What libraries ask of the transformations that are going on, and of types under them: the rest of `jax.extend.core`."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .._core import axes, dtypes, errors, functorch, graph
+from .._core.array import Array, as_array, is_abstract, type_text
+from .._core.avals import AbstractValue, ShapedArray
+from .primitive import Primitive
+from .rules import tangent_aval
+
+ParamDict = dict[str, Any]
+array_types = {Array, np.ndarray, np.bool_} | {
+    getattr(np, name) for name in (
+        "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+        "complex64", "complex128",
+    )
+} | {ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2}  # fmt: skip
+
+
+class Effect:
+    """Base class of what an equation does besides computing its results."""
+
+
+class AbstractToken(AbstractValue):
+    """The type of tokens, which order effects."""
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """Return "Tok"."""
+        return "Tok"
+
+
+@dataclass(frozen=True)
+class Token:
+    """A value that orders effects, made of an array."""
+
+    buf: Any
+
+    def block_until_ready(self) -> None:
+        """Wait until what the token stands for is done."""
+        as_array(self.buf).block_until_ready()
+
+
+class TraceTag:
+    """Tells traces of one transformation from those of another."""
+
+
+class CallPrimitive(Primitive):
+    """A primitive that calls a function: `bind(function, *args)`."""
+
+    multiple_results = True
+    call_primitive = True
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Return the results of the function, which is the first argument, for the others."""
+        return call_impl(*args, **params)
+
+
+def call_impl(f: Any, *args: Any, **params: Any) -> Any:
+    """Return `f(*args)` for a wrapped function; `params` are of the primitive that calls it."""
+    return f.call_wrapped(*args)
+
+
+# ---------------------------------------------------------------------------------------------------- transformations
+
+
+@dataclass(frozen=True)
+class OpaqueTraceState:
+    """Which transformations are going on: equal where these are the same."""
+
+    trace: int
+    levels: tuple[Any, ...]
+
+
+def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
+    """Return what tells code under these transformations from code under others."""
+    levels = tuple((level.level(), str(level.key())) for level in functorch.get_interpreter_stack() or ())
+    return OpaqueTraceState(id(graph.current_trace()), levels)
+
+
+def find_top_trace(_: Any) -> Any:
+    """Return the trace that records operations now, None where they are computed."""
+    return graph.current_trace()
+
+
+@contextlib.contextmanager
+def take_current_trace() -> Iterator[Any]:
+    """Within this context manager no transformation is going on; it gives the trace that was."""
+    trace = graph.current_trace()
+    with graph.suspended():
+        yield trace
+
+
+def set_current_trace(trace: Any, check_leaks: bool = False) -> contextlib.AbstractContextManager[None]:
+    """Return a context manager within which `trace` (None: nothing) records operations."""
+    return graph.recording_in(trace)
+
+
+@contextlib.contextmanager
+def eval_context() -> Iterator[None]:
+    """Within this context manager operations on concrete arrays are computed."""
+    with graph.suspended():
+        yield
+
+
+def nonempty_axis_env_DO_NOT_USE() -> bool:
+    """Tell whether axis names are bound."""
+    return bool(axes.environment())
+
+
+def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:
+    """Return the axis names that are bound."""
+    return [name for name, *_ in axes.environment()]
+
+
+def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
+    """Tell whether operations are being recorded."""
+    return graph.is_tracing()
+
+
+def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
+    """Tell whether a function is being mapped."""
+    levels = functorch.get_interpreter_stack() or ()
+    return any(level.key() == functorch.TransformType.Vmap for level in levels)
+
+
+# -------------------------------------------------------------------------------------------------------------- types
+
+
+def valid_jaxtype(x: Any) -> bool:
+    """Tell whether `x` is an array or can be made one."""
+    try:
+        as_array(x)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
+    """Return `force(val)` (None: `val`). `ConcretizationTypeError`, saying `context`, for a traced value."""
+    if isinstance(val, Array) and is_abstract(val):
+        origin = graph.origin(val._tensor)
+        raise errors.tracer_error(errors.ConcretizationTypeError, type_text(val), context, origin)
+    return val if force is None else force(val)
+
+
+def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
+    """Return the type of a slice of `aval` along `axis` (None: the same)."""
+    if axis is None:
+        return aval
+    if not isinstance(aval, ShapedArray):
+        raise TypeError(f"no mapping handler for {aval} of type {type(aval)}")
+    if aval.shape[axis] != size:
+        raise ValueError(f"axis {axis} of {aval} has size {aval.shape[axis]}, not {size}")
+    axis %= aval.ndim
+    return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]))
+
+
+def unmapped_aval(size: int, axis: int | None, aval: AbstractValue, explicit_mesh_axis: Any = None) -> AbstractValue:
+    """Return the type of `size` arrays of type `aval` along a new `axis` (None: the same)."""
+    if axis is None:
+        return aval
+    if not isinstance(aval, ShapedArray):
+        raise TypeError(f"no unmapping handler for {aval} of type {type(aval)}")
+    axis %= aval.ndim + 1
+    return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
+    """Return the dtype of tangents: the same, `float0` for integers and booleans."""
+    if isinstance(primal_dtype, dtypes.ExtendedDType):
+        return np.dtype(dtypes.float0)
+    return np.dtype(tangent_aval(ShapedArray((), primal_dtype)).dtype)
+
+
+def max_dim(d1: int, d2: int) -> int:
+    """Return the greater of two sizes."""
+    return max(d1, d2)
+
+
+def min_dim(d1: int, d2: int) -> int:
+    """Return the smaller of two sizes."""
+    return min(d1, d2)
