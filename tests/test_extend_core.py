@@ -36,7 +36,7 @@ def under(j):
     e = ext(j)
     return (
         e.unsafe_am_i_under_a_jit_DO_NOT_USE(), e.unsafe_am_i_under_a_vmap_DO_NOT_USE(), e.nonempty_axis_env_DO_NOT_USE(),
-        [n for n in e.unsafe_get_axis_names_DO_NOT_USE()],
+        list(e.unsafe_get_axis_names_DO_NOT_USE()),
     )  # fmt: skip
 
 
