@@ -277,3 +277,47 @@ def test_live_arrays_are_those_that_have_not_been_deleted():
 
 def test_environment_info_names_versions():
     assert "torch" in (jaxish.print_environment_info(return_string=True) or "")
+
+
+class Wrapped:
+    """What other libraries return: no array, but something NumPy makes one of."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(42.0, np.float32)
+
+
+@pytest.mark.parametrize("call", ["pure_callback", "io_callback"])
+def test_results_of_other_libraries(call):
+    def program(j):
+        callback = getattr(j, call, None) or j.experimental.io_callback
+        return j.jit(lambda x: callback(lambda x: Wrapped(), j.ShapeDtypeStruct((), np.float32), x))(0.0)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("call", ["pure_callback", "io_callback"])
+def test_errors_of_callbacks_are_logged(call, caplog):
+    def text(j):
+        def fails(x):
+            raise KeyError("missing")
+
+        callback = getattr(j, call, None) or j.experimental.io_callback
+        caplog.clear()
+        with pytest.raises(RuntimeError):
+            j.jit(lambda x: callback(fails, j.ShapeDtypeStruct((), np.float32), x))(0.0).block_until_ready()
+        return next(r.message for r in caplog.records if r.levelname == "ERROR")
+
+    assert text(jaxish) == text(jax)
+
+
+@pytest.mark.parametrize("transform", ["jvp", "grad"])
+@pytest.mark.parametrize("call", ["pure_callback", "io_callback"])
+def test_callbacks_have_no_derivatives(call, transform):
+    def text(j):
+        callback = getattr(j, call, None) or j.experimental.io_callback
+        f = lambda x: callback(lambda x: x, j.ShapeDtypeStruct((), np.float32), x)
+        with pytest.raises(ValueError) as error:
+            j.jvp(f, (0.0,), (1.0,)) if transform == "jvp" else j.grad(f)(0.0)
+        return str(error.value).split(".")[0]
+
+    assert text(jaxish) == text(jax)

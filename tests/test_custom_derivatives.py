@@ -1,8 +1,14 @@
 """custom_jvp and custom_vjp against JAX, alone and under every mix of the transformations."""
 
+import functools
+import importlib
+
+import jax
 import numpy as np
 import pytest
 from oracle import agree
+
+import jaxish
 
 XS = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -185,5 +191,72 @@ def test_rules_do_not_close_over_what_is_traced():
             return j.grad(lambda x: j.jit(f)(x))(x)
 
         return j.grad(outer)(2.0, 3.0)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("decorator", ["custom_jvp", "custom_vjp", "custom_vmap"])
+@pytest.mark.parametrize("args, kwargs", [((0.5,), {}), ((0.5, 0.1), {"z": 1.0}), ((0.5, 0.1), {"q": 1.0})])
+def test_arguments_that_have_no_position(decorator, args, kwargs):
+    """The text of the error is JAX's."""
+
+    def text(j):
+        f = getattr(j, decorator, None) or importlib.import_module(f"{j.__name__}.custom_batching").custom_vmap
+        g = f(lambda x, y, *, z=None: x)
+        for define in ("defjvp", "defvjp", "def_vmap"):
+            if define in vars(type(g)):
+                getattr(g, define)(*[lambda *_: None] * (2 if define == "defvjp" else 1))
+        with pytest.raises(TypeError) as error:
+            g(*args, **kwargs)
+        return str(error.value)
+
+    assert text(jaxish) == text(jax)
+
+
+def test_rules_optimized_for_remat():
+    def program(j):
+        f = j.custom_vjp(lambda x, y: j.numpy.sin(x) * y)
+        f.defvjp(
+            lambda x, y: (f(x, y), (j.numpy.cos(x), j.numpy.sin(x), y)),
+            lambda r, g: (5.0 * r[0] * g * r[2], r[1] * g),
+            optimize_remat=True,
+        )
+        return (
+            j.grad(f)(3.2, 1.0), j.vmap(j.grad(f))(XS, XS), j.value_and_grad(j.checkpoint(f))(3.2, 1.0),
+            j.jit(j.grad(j.checkpoint(f)))(3.2, 1.0),
+        )  # fmt: skip
+
+    agree(program)
+
+
+def test_results_whose_tangents_are_zero():
+    """One of two results has a tangent, the other is floating without one or an integer."""
+
+    def program(j):
+        f = j.custom_jvp(lambda x, y: (x * 2, y, j.numpy.int32(3)))
+        zero = j.custom_derivatives.zero_from_primal
+
+        @functools.partial(f.defjvp, symbolic_zeros=True)
+        def rule(primals, tangents):
+            x, y = primals
+            return f(x, y), (3.0 * tangents[0], tangents[1], zero(j.numpy.int32(3), symbolic_zeros=True))
+
+        g = lambda x: f(x, 1.0)[:2]
+        return (
+            j.jvp(g, (2.0,), (1.0,)), j.jvp(j.jit(g), (2.0,), (1.0,)), j.jvp(j.vmap(g), (XS,), (XS,)),
+            j.jacfwd(j.jacrev(g))(2.0), j.jvp(lambda x: g(x)[1], (2.0,), (1.0,)),
+        )  # fmt: skip
+
+    agree(program, weak=False)
+
+
+def test_roots_with_a_constant_beside_them():
+    def program(j):
+        def root(x):
+            solve = lambda f, y: (y + 0.0, j.numpy.float32(7))
+            transpose = lambda g, y: y / g(1.0)
+            return j.lax.custom_root(lambda y: y - x * x, x * x, solve, transpose, has_aux=True)
+
+        return root(3.0), j.jvp(lambda x: root(x)[0], (3.0,), (1.0,)), j.grad(lambda x: root(x)[0])(3.0)
 
     agree(program)

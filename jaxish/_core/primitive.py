@@ -253,17 +253,31 @@ class _Apply(torch.autograd.Function):
         interpreter = functorch.current_interpreter()
         level = interpreter.level()
         primals = [functorch.unwrap_for_grad(t, level) for t in ctx.saved_tensors[: ctx.count]]
-        given = [None if t is None else functorch.unwrap_for_grad(t, level) for t in tangents[1:]]
+        given = [None if t is None else _tangent(functorch.unwrap_for_grad(t, level)) for t in tangents[1:]]
         with functorch.forward_mode_enabled(True), interpreter.lower(), duals.typed_numbers():
             typed = [None if t is None else duals.typed(t, p) for t, p in zip(given, primals, strict=True)]
             found = ctx.primitive.jvp(primals, typed)
-        return tuple(None if t is None else functorch.wrap_for_grad(t, level) for t in found)
+            results = ctx.saved_tensors[ctx.count :]
+            whole = [_symbolic(t, r) if differentiable(r.dtype) else None for t, r in zip(found, results, strict=True)]
+        return tuple(None if t is None else functorch.wrap_for_grad(t, level) for t in whole)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], primitive: Primitive, *inputs: Tensor) -> Any:
         with duals.typed_numbers():
             results, dims = primitive.vmap(info.batch_size, in_dims[1:], *inputs)
         return _apart(results, inputs), tuple(dims)
+
+
+def _tangent(tangent: Tensor) -> Tensor | None:
+    """Return a tangent as rules take it: None for torch's symbolic zero."""
+    return None if tangent._is_zerotensor() else tangent
+
+
+def _symbolic(tangent: Tensor | None, result: Tensor) -> Tensor:
+    """Return a tangent as torch takes it: a symbolic zero for None, which an autograd function may not return."""
+    if tangent is not None:
+        return tangent
+    return torch.ops.aten._efficientzerotensor(result.shape, dtype=result.dtype, device=result.device)
 
 
 def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

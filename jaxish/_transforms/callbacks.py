@@ -7,6 +7,7 @@ transformation changes how often it is called. A graph with effects runs operato
 
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from .._core.target import Target
 from .flat import check_callable, name_of
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
+_log = logging.getLogger("jaxish")
 _serial = itertools.count()
 
 
@@ -57,11 +59,13 @@ class _HostFunction:
         with graph.suspended(), torch.no_grad():
             return self.callback(*args, **kwargs)
 
-    def results(self, *tensors: Tensor) -> list[Tensor]:
-        """Call the function, and return the leaves of its result as tensors."""
+    def results(self, api: str, *tensors: Tensor) -> list[Tensor]:
+        """Call the function for a callback by `api`, and return the leaves of its result as tensors."""
         try:
-            return [tensor_of(as_array(leaf)) for leaf in tree.flatten(self(*tensors))[0]]
+            leaves = tree.flatten(self(*tensors))[0]
+            return [tensor_of(as_array(x if is_arraylike(x) else np.asarray(x))) for x in leaves]
         except Exception as error:
+            _log.exception("jax.%s failed", api)
             raise errors.JaxRuntimeError(
                 f"The callback {name_of(self.callback)} raised {type(error).__name__}: {error}"
             ) from error
@@ -82,6 +86,10 @@ class PureCallback(Opaque):
 
     __name__ = "pure_callback"
     rules = ("function",)  # its serial number stands for it
+    no_derivative = (
+        "Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients: its "
+        "rule says what the derivative of the host function is."
+    )
 
     def __init__(
         self, name: str, function: Callable[..., list[Tensor]], types: Sequence[TensorType], method: str | None
@@ -124,16 +132,10 @@ class PureCallback(Opaque):
         return type(self)(self.name, function, types, self.method)(*front), [0] * len(types)
 
     def jvp(self, primals: Any, tangents: Any) -> list[Tensor | None]:
-        raise ValueError(_NO_DERIVATIVE)
+        raise ValueError(self.no_derivative)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        raise ValueError(_NO_DERIVATIVE)
-
-
-_NO_DERIVATIVE = (
-    "Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients: its rule "
-    "says what the derivative of the host function is."
-)
+        raise ValueError(self.no_derivative)
 
 
 def _per_lane(function: Callable[..., list[Tensor]], batched: Sequence[bool], size: int) -> Callable[..., list[Tensor]]:
@@ -167,7 +169,8 @@ def pure_callback(
         raise ValueError(f"vmap_method must be on of the allowed methods {[*VMAP_METHODS]}, but got: {vmap_method}")
     function, tensors = _HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
-    call = PureCallback(name_of(callback), function.results, _result_types(leaves), vmap_method)
+    computed = functools.partial(function.results, "pure_callback")
+    call = PureCallback(name_of(callback), computed, _result_types(leaves), vmap_method)
     return spec.unflatten(map(Array, call(*tensors)))
 
 
@@ -287,7 +290,8 @@ def io_callback(
     function, tensors = _HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
     method = None if ordered else "sequential"
-    call = IOCallback(name_of(callback), function.results, _result_types(leaves), method)
+    computed = functools.partial(function.results, "io_callback")
+    call = IOCallback(name_of(callback), computed, _result_types(leaves), method)
     return spec.unflatten(map(Array, call(*tensors)))
 
 
@@ -295,6 +299,9 @@ class IOCallback(PureCallback):
     """A pure callback that is not pure: a trace keeps it although nothing uses its results."""
 
     __name__ = "io_callback"
+    no_derivative = (
+        "IO callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients."
+    )
     has_effect = True  # pyright: ignore[reportAssignmentType,reportIncompatibleVariableOverride]
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:

@@ -114,7 +114,7 @@ class custom_vmap:
             raise AttributeError(
                 f"No batching rule defined for custom_vmap function {name_of(self.fun)} using def_vmap."
             )
-        args = positional_arguments(self.fun, signature_of(self.fun), args, kwargs)
+        args = positional_arguments(self.fun, signature_of(self.fun), args, kwargs, "custom_vmap")
         leaves, spec = tree.flatten(args)
         arrays = [as_argument(leaf, "custom_vmap") for leaf in leaves]
         if functorch.peek_interpreter_stack() is None and not graph.is_tracing():

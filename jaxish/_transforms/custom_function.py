@@ -67,7 +67,7 @@ class CustomFunction:
         return found
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        return positional_arguments(self.fun, self._parameters, args, kwargs)
+        return positional_arguments(self.fun, self._parameters, args, kwargs, type(self).__name__)
 
     def _split(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
         """Return the nondifferentiable arguments and the others."""

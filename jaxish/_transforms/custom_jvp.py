@@ -119,9 +119,10 @@ class custom_jvp(CustomFunction):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name_of(self.fun)} using defjvp.")
+        args = self._positional(args, kwargs)
         if not is_transforming():
-            return self.fun(*args, **kwargs)
-        nondiff, others = self._split(self._positional(args, kwargs))
+            return self.fun(*args)
+        nondiff, others = self._split(args)
         leaves, spec = tree.flatten(others)
         arrays = [as_argument(leaf, "custom_jvp") for leaf in leaves]
         if references(arrays):

@@ -139,20 +139,18 @@ class custom_vjp(CustomFunction):
 
         The tuple has one cotangent per differentiable argument, None for zero. With `symbolic_zeros`, `fwd` gets
         `CustomVJPPrimal` objects (value and whether it is perturbed) and zero cotangents come as `SymbolicZero`.
+        `optimize_remat` asks that residuals nobody reads are not computed. That holds anyway: `fwd` is traced.
         """
-        if optimize_remat:
-            raise NotImplementedError(
-                "defvjp(optimize_remat=True) is not supported; leave it out, values do not depend on it."
-            )
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
         self._traced.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp.")
+        positional = self._positional(args, kwargs)
         if not is_transforming():
             return self._called(args, kwargs)
-        nondiff, others = self._split(self._positional(args, kwargs))
+        nondiff, others = self._split(positional)
         leaves, spec = tree.flatten(others)
         arrays = [as_argument(leaf, "custom_vjp") for leaf in leaves]
         self._check_aliases(arrays, args, kwargs)

@@ -186,19 +186,27 @@ def argument_names(
 
 
 def positional_arguments(
-    function: Callable[..., Any], signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+    function: Callable[..., Any], signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any],
+    decorator: str,
+) -> tuple[Any, ...]:  # fmt: skip
     """Return all arguments of a call by position, defaults filled in: the user's rules take no keywords."""
     if signature is None:
         if kwargs:
             raise TypeError(f"{name_of(function)} takes no keyword arguments: its signature is not known.")
         return args
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    if bound.kwargs:
+    if not kwargs and len(args) == len(signature.parameters):
+        return args
+    try:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            named = ", ".join(bound.kwargs)
+            raise TypeError(f"The following keyword arguments could not be resolved to positions: {named}")
+    except TypeError as error:
         raise TypeError(
-            f"The following keyword arguments could not be resolved to positions: {', '.join(bound.kwargs)}"
-        )
+            f"The input arguments to the {decorator}-decorated function {name_of(function)} could not be resolved to "
+            f"positional-only arguments. Binding failed with the error:\n{error}"
+        ) from None
     return bound.args
 
 
