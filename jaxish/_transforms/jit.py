@@ -17,9 +17,10 @@ from .._core.refs import Ref, check_aliases
 from .._devices import constraint
 from .flat import argument_names, as_argument, check_callable, name_of
 from .placement import Placement
+from .prepared_call import PreparedCall
 from .program import Program, keyed, programs_of, trace_program, types_key
 from .signature import UNSPECIFIED, Signature
-from .stages import Lowered, PreparedCall, Traced
+from .stages import Lowered, Traced
 
 _log = logging.getLogger("jaxish")
 _flatten: Any = optree.tree_flatten  # without the error handling of tree.flatten: a cached call takes 3 us
@@ -56,10 +57,7 @@ class Jitted:
         program = self._program(call)
         if config.no_execution.value and not graph.is_tracing():
             no_execution.refuse(name_of(self._fun))
-        result = program.on(call.arrays)
-        for index in call.donated:
-            call.arrays[index].delete()
-        return result
+        return call.run(program)
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PreparedCall:
         given = self._signature.split(args, kwargs)
@@ -67,20 +65,10 @@ class Jitted:
         if self._placement.given:
             arrays = self._placement.of_arguments(arrays, *given.dynamic)
         check_aliases(arrays, lambda: argument_names(self._fun, args, kwargs), name_of(self._fun), "jit")
-        donated = self._donated(args, kwargs, given.leaves)
         key = types_key(arrays, given.spec)
-        return PreparedCall(
-            arrays, given.rebuild, key if given.key is None else (*key, given.key), donated, (args, kwargs)
-        )
-
-    def _donated(self, args: Any, kwargs: Any, leaves: Sequence[Any]) -> list[int]:
-        signature = self._signature
-        if not signature.donate_argnums and not signature.donate_argnames:
-            return []
-        given = [args[i] for i in signature.donate_argnums if i < len(args) and i not in signature.static_argnums]
-        given += [v for k, v in kwargs.items() if k in signature.donate_argnames]
-        donated = {id(leaf) for leaf in tree.flatten(given)[0] if isinstance(leaf, Array)}
-        return [i for i, leaf in enumerate(leaves) if id(leaf) in donated and not graph.is_tracer(leaf._tensor)]
+        if given.key is not None:
+            key = (*key, given.key)
+        return PreparedCall(arrays, given.rebuild, key, given.donated, (args, kwargs), self._names(args, kwargs))
 
     def _program(self, call: PreparedCall) -> Program:
         program = self._programs.get(call.key)
@@ -91,15 +79,17 @@ class Jitted:
                 known = len(self._programs)
                 _log.warning("TRACING CACHE MISS of %s: no program among %d has these types", name_of(self._fun), known)
             fun = self._placement.with_results_placed(self._fun)
-            program = trace_program(fun, call.arrays, call.rebuild, self._names(call))
+            program = trace_program(fun, call.arrays, call.rebuild, call.names())
             program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
+            if call.donated:
+                program.taken = call.taken_by(program)
             # A program that captured a tracer is good for this call only.
             if not program.is_for_this_call_only and not config.no_execution.value:
                 self._programs[call.key] = program
         return program
 
-    def _names(self, call: PreparedCall) -> list[str]:
-        return argument_names(self._fun, *call.given, self._signature.static_argnames)
+    def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Sequence[str]]:
+        return lambda: argument_names(self._fun, args, kwargs, self._signature.static_argnames)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

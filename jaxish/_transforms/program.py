@@ -93,7 +93,10 @@ class Uses:
 
 @dataclass(eq=False)
 class Program:
-    """A function traced for one signature: its graph, and how to make its result of the graph's."""
+    """A function traced for one signature: its graph, and how to make its result of the graph's.
+
+    `taken` are the positions of the arguments that calls take over, of those that are donated.
+    """
 
     closed: ClosedGraph
     out_spec: tree.Spec
@@ -101,6 +104,7 @@ class Program:
     in_avals: tuple[ShapedArray, ...]
     name: str
     uses: Uses | None = None
+    taken: tuple[int, ...] = ()
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """Return the function's result for the tensors of its array arguments."""

@@ -1,6 +1,7 @@
 """Static and donated arguments: which arguments of a call are traced, and which the trace depends on."""
 
 import inspect
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +27,24 @@ class Signature:
     ) -> "Signature":
         """Resolve the options of `jit`: positions and names of the same arguments imply each other.
 
-        Raises `ValueError` for positions and names that the function does not have.
+        Raises `ValueError` for positions and names that the function does not have, and for arguments that are both.
         """
         try:
             parameters = list(inspect.signature(fun).parameters.values())
         except (TypeError, ValueError):
             parameters = None
+        if parameters is None and donate_argnames is not None:
+            raise ValueError(
+                f"Getting the signature of function {fun} failed. Pass donate_argnums instead of donate_argnames."
+            )
         statics = _resolved(parameters, static_argnums, static_argnames, "static")
         donated = _resolved(parameters, donate_argnums, donate_argnames, "donate")
+        for which, static, given in zip(("argnames", "argnums"), reversed(statics), reversed(donated), strict=True):
+            if both := set(static) & set(given):
+                raise ValueError(
+                    f"static_{which} and donate_{which} cannot intersect. Argument {which.removeprefix('arg')} {both} "
+                    f"appear in both static_{which} and donate_{which}"
+                )
         return Signature(*statics, *donated)
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Arguments":
@@ -54,7 +65,18 @@ class Signature:
         if static or static_named or dynamic_named:
             of_names = tuple((k, *_hashable(v)) for k, v in sorted(static_named.items()))
             key = (tuple((i, *_hashable(v)) for i, v in static.items()), of_names), bool(dynamic_named)
-        return Arguments(leaves, spec, rebuild, key, (dynamic, dynamic_named))
+        donated = ()
+        if self.donate_argnums or self.donate_argnames:
+            donated = self._donated(spec, [i for i in range(len(args)) if i not in static], bool(dynamic_named))
+        return Arguments(leaves, spec, rebuild, key, (dynamic, dynamic_named), donated)
+
+    def _donated(self, spec: tree.Spec, positions: Sequence[int], with_names: bool) -> tuple[int, ...]:
+        positional, named = spec.children() if with_names else (spec, None)
+        parts = [(i in self.donate_argnums, part) for i, part in zip(positions, positional.children(), strict=True)]
+        if named is not None:
+            parts += [(k in self.donate_argnames, v) for k, v in zip(named.entries(), named.children(), strict=True)]
+        flags = [donated for donated, part in parts for _ in range(part.num_leaves)]
+        return tuple(i for i, donated in enumerate(flags) if donated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +84,7 @@ class Arguments:
     """The arguments of one call, static ones set aside.
 
     `rebuild` makes (args, kwargs) of other values for the `leaves`; `key` is what a trace depends on besides their types;
-    `dynamic` are the traced arguments as given, by position and by name.
+    `dynamic` are the traced arguments as given, by position and by name; `donated` are indices of `leaves`.
     """
 
     leaves: list[Any]
@@ -70,6 +92,7 @@ class Arguments:
     rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
     key: Hashable
     dynamic: tuple[tuple[Any, ...], dict[str, Any]]
+    donated: tuple[int, ...]
 
 
 def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
@@ -81,7 +104,11 @@ def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
 def _resolved(
     parameters: list[inspect.Parameter] | None, argnums: Any, argnames: Any, what: str
 ) -> tuple[tuple[int, ...], frozenset[str]]:
-    numbers, names = _as_tuple(argnums, int), _as_tuple(argnames, str)
+    numbers = tuple(map(operator.index, _as_tuple(argnums, int)))
+    names = _as_tuple(argnames, str)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"argument is not a string: {name}")
     if parameters is None or not (numbers or names):
         return numbers, frozenset(names)
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -92,6 +119,9 @@ def _resolved(
         raise ValueError(
             f"Jitted function has {what}_argnums={numbers}, but only accepts {len(positional)} positional arguments."
         )
+    without_names = {p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
+    if invalid := set(names) & without_names:
+        raise ValueError(f"Jitted function has invalid argnames {invalid} in {what}_argnames. These are positional-only")
     unknown = set(names) - named
     if unknown and not takes_any_name:
         raise ValueError(

@@ -7,11 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from .._compile import executable
 from .._core import tree
-from .._core.array import Array, type_text
 from .._core.graph import ClosedGraph
 from .._jaxprs.ir import ClosedJaxpr
 from .._jaxprs.raising import closed_jaxpr
 from .cost import bytes_of, cost_of
+from .prepared_call import PreparedCall
 from .program import Program
 
 
@@ -22,17 +22,6 @@ class ArgInfo:
     shape: tuple[int, ...]
     dtype: Any
     donated: bool
-
-
-@dataclass(eq=False)
-class PreparedCall:
-    """The arguments of one call of a jitted function, static ones set aside: what to look up and what to trace with."""
-
-    arrays: list[Array]
-    rebuild: Callable[[Sequence[Array]], tuple[tuple[Any, ...], dict[str, Any]]]
-    key: tuple[Any, ...]
-    donated: list[int]
-    given: tuple[tuple[Any, ...], dict[str, Any]]
 
 
 CompilerOptions = dict[str, str | bool]
@@ -131,18 +120,10 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run. Raises `TypeError` when the arguments' types are not those that were compiled for."""
-        call = self._lowered._traced._prepare(args, kwargs)
-        if len(call.arrays) != len(self._program.in_avals):
-            raise TypeError(
-                f"Computation was compiled for {len(self._program.in_avals)} argument arrays, called with {len(call.arrays)}."
-            )
-        for array, wanted in zip(call.arrays, self._program.in_avals, strict=True):
-            if array.shape != wanted.shape or array.dtype != wanted.dtype:
-                raise TypeError(
-                    f"Argument types differ from the types for which this computation was compiled: got "
-                    f"{type_text(array)}, compiled for {wanted.str_short()}. Call the jitted function for other types."
-                )
-        return self._program.on(call.arrays)
+        traced = self._lowered._traced
+        call = traced._prepare(args, kwargs)
+        call.check_like(traced._call)
+        return call.run(self._program)
 
     def as_text(self) -> str:
         """Return the compiled graph as Python code of torch operators."""

@@ -1,0 +1,96 @@
+"""One call of a jitted function: its arguments taken apart, and what becomes of those that are donated.
+
+An argument that the program reads is taken over where a result needs as many bytes, as XLA would reuse its memory for
+it; others are left alone.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._core import graph, tree
+from .._core.array import Array, type_text
+from .._core.errors import JaxRuntimeError
+from .._core.tree_differences import differences
+from .cost import bytes_of
+from .program import Program
+
+_ROOTS = {"[0]": "args", "[1]": "kwargs"}
+
+
+@dataclass(eq=False)
+class PreparedCall:
+    """The arguments of one call of a jitted function, static ones set aside: what to look up and what to trace with."""
+
+    arrays: list[Array]
+    rebuild: Callable[[Sequence[Array]], tuple[tuple[Any, ...], dict[str, Any]]]
+    key: tuple[Any, ...]
+    donated: tuple[int, ...]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+    names: Callable[[], Sequence[str]]
+
+    def taken_by(self, program: Program) -> tuple[int, ...]:
+        """Return which donated arguments `program` can take over, and warn of others."""
+        body = program.closed.graph
+        free = Counter(bytes_of([t]) for t in body.out_types[: len(program.out_kinds)])
+        inputs = [node for node in body.module.graph.nodes if node.op == "placeholder"][len(program.closed.captured) :]
+        taken, left = [], []
+        for index in (i for i in self.donated if inputs[i].users):
+            size = self.arrays[index].nbytes
+            usable = free[size] > 0
+            free[size] -= usable
+            (taken if usable else left).append(index)
+        if left:
+            types = ", ".join(type_text(self.arrays[i]) for i in left)
+            warnings.warn(
+                f"Some donated buffers were not usable: {types}.\nSee an explanation at "
+                "https://docs.jax.dev/en/latest/faq.html#buffer-donation.",
+                stacklevel=5,
+            )
+        return tuple(taken)
+
+    def check_like(self, other: "PreparedCall") -> None:
+        """Raise `TypeError` where the arguments are another pytree, or of other types, than those of `other`."""
+        if self.key[0] != other.key[0]:
+            seen, given = (tree.flatten(call.rebuild(range(len(call.arrays))))[1] for call in (other, self))  # pyright: ignore
+            found = [
+                f"\n    * at {_ROOTS[d.path[:3]]}{d.path[3:]}, seen {d.first} but now given {d.second}, so {d.reason}"
+                for d in differences(seen, given)
+            ]
+            raise TypeError(
+                "Function compiled with input pytree does not match the input pytree it was called with. There are "
+                f"{len(found)} mismatches, including:{''.join(found)}"
+            )
+        pairs = zip(self.arrays, other.arrays, strict=True)
+        if wrong := [i for i, (a, b) in enumerate(pairs) if (a.shape, a.dtype) != (b.shape, b.dtype)]:
+            names = self.names() or [str(i) for i in range(len(self.arrays))]
+            mismatches = "\n".join(
+                f"Argument '{names[i]}' compiled with {type_text(other.arrays[i])} and called with "
+                f"{type_text(self.arrays[i])}"
+                for i in wrong
+            )
+            raise TypeError(
+                "Argument types differ from the types for which this computation was compiled. Perhaps you are calling "
+                f"the compiled executable with a different enable_x64 mode than when it was AOT compiled? The mismatches "
+                f"are:\n{mismatches}"
+            )
+
+    def run(self, program: Program) -> Any:
+        """Return what the program gives for the arguments, and delete those that it takes over."""
+        if not program.taken or graph.is_tracing():
+            return program.on(self.arrays)
+        for index in program.taken:
+            for other, array in enumerate(self.arrays):
+                if array is self.arrays[index] and other != index:
+                    raise JaxRuntimeError(
+                        "INVALID_ARGUMENT: Attempt to use a buffer that was previously donated in the same call to "
+                        f"Execute() (flattened argument {other}, first use: {index}). Toy example for this bug: "
+                        "`f(donate(a), a)`."
+                    )
+        result = program.on(self.arrays)
+        for index in program.taken:
+            if not graph.is_tracer(self.arrays[index]._tensor):
+                self.arrays[index].delete()
+        return result
