@@ -2,6 +2,8 @@
 
 import functools
 import pickle
+import re
+import warnings
 
 import jax
 import numpy as np
@@ -12,6 +14,7 @@ import jaxish
 from jaxish._core import config
 
 X = np.arange(3.0, dtype=np.float32)
+CPU = jaxish.devices("cpu")[0]
 
 
 def of_known(j):
@@ -149,6 +152,134 @@ def test_a_donated_array_is_deleted():
     assert x.is_deleted()
     with pytest.raises(RuntimeError, match="deleted"):
         x + 1
+
+
+DONATIONS = {
+    "by number": (lambda x, y: x + y, {"donate_argnums": 0}, lambda f, x, y: f(x, y)),
+    "by number, given by name": (lambda x, y: x + y, {"donate_argnums": 1}, lambda f, x, y: f(x, y=y)),
+    "by name": (lambda x, y: x + y, {"donate_argnames": "y"}, lambda f, x, y: f(x=x, y=y)),
+    "by name, given by position": (lambda x, y: x + y, {"donate_argnames": "y"}, lambda f, x, y: f(x, y)),
+    "behind static": (lambda n, x, y: x * n, {"donate_argnums": 1, "static_argnums": 0}, lambda f, x, y: f(2, x, y)),
+    "in a dict": (lambda p: p["a"] + p["b"], {"donate_argnums": 0}, lambda f, x, y: f({"a": x, "b": y})),
+    "results of another shape": (lambda x, y: (x + y).reshape(1, 3), {"donate_argnums": 0}, lambda f, x, y: f(x, y)),
+    "fewer results": (lambda x, y: x + y, {"donate_argnums": (0, 1)}, lambda f, x, y: f(x, y)),
+    "smaller results": (lambda x, y: x.sum() + y, {"donate_argnums": (0,)}, lambda f, x, y: f(x, y[0])),
+    "not read": (lambda x, y: y * 2, {"donate_argnums": 0}, lambda f, x, y: f(x, y)),
+    "ahead of time": (lambda x, y: x + y, {"donate_argnums": 0}, lambda f, x, y: f.lower(x, y).compile()(x, y)),
+    "inner": (lambda x, y: x + y, {"donate_argnums": 0}, lambda f, x, y: jaxlike(x).jit(f)(x, y)),
+}
+
+
+def jaxlike(x):
+    return jaxish if isinstance(x, jaxish.Array) else jax
+
+
+@pytest.mark.parametrize(("function", "options", "call"), DONATIONS.values(), ids=DONATIONS)
+def test_donated_arrays_are_taken_over_as_in_jax(function, options, call):
+    def observed(j):
+        x, y = j.numpy.asarray(X), j.numpy.asarray(X + 1)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always", UserWarning)
+            result = call(j.jit(function, **options), x, y)
+        told = [str(w.message) for w in seen if "donated" in str(w.message)]
+        return np.asarray(result).tolist(), x.is_deleted(), y.is_deleted(), told
+
+    assert observed(jaxish) == observed(jax)
+
+
+def test_what_is_donated_is_told():
+    def donated(j, **options):
+        f = j.jit(lambda z, y, x: (z, y, x), **options)
+        infos = f.lower({"c": 3.0}, y={"b": 2.0}, x={"a": 1.0}).args_info
+        return [info.donated for info in j.tree.leaves(infos)]
+
+    for options in ({"donate_argnames": ("z", "y")}, {"donate_argnums": (0, 1)}, {}):
+        assert donated(jaxish, **options) == donated(jax, **options)
+
+
+def test_a_donated_array_is_given_once():
+    def twice(j):
+        x = j.numpy.asarray(X)
+        return j.jit(lambda x, y: x + y, donate_argnums=0)(x, x)
+
+    agree(twice)
+
+
+def _between(a, /, b, c, *args, **kwargs): ...
+
+
+class WithoutSignature:
+    @property
+    def __signature__(self):
+        raise TypeError("none")
+
+    def __call__(self, *args):
+        return None
+
+
+MESSAGES = {
+    "static is donated": lambda j: j.jit(lambda x: x, static_argnames="x", donate_argnames="x"),
+    "static is donated, by number": lambda j: j.jit(lambda x: x, static_argnums=0, donate_argnames="x"),
+    "positional only": lambda j: j.jit(_between, static_argnames=("a", "c")),
+    "rest": lambda j: j.jit(_between, donate_argnames=("args", "c")),
+    "unknown name": lambda j: j.jit(lambda x: x, donate_argnames="z"),
+    "no number": lambda j: j.jit(lambda x: x, static_argnums=("a",)),
+    "no name": lambda j: j.jit(lambda x: x, static_argnames=(5,)),
+    "option": lambda j: j.jit(lambda x: x, compiler_options={"nope": 1})(1.0),
+    "option's value": lambda j: j.jit(lambda x: x, compiler_options={"xla_embed_ir_in_executable": "maybe"})(1.0),
+    "option's number": lambda j: j.jit(lambda x: x, compiler_options={"xla_dump_max_hlo_modules": "a"})(1.0),
+    "option ahead of time": lambda j: j.jit(lambda x: x).lower(1.0).compile({"nope": "a"}),
+    "overflow": lambda j: j.jit(lambda x: x)(2**40),
+    "overflow in a tuple": lambda j: j.jit(lambda *a: a)(1, [0, -(2**40)]),
+    "overflow in a dict": lambda j: j.jit(lambda x: x)({"a": 2**70}),
+    "compiled: fewer": lambda j: j.jit(lambda x, y: x).lower(1.0, 2.0).compile()(1.0),
+    "compiled: a list": lambda j: j.jit(lambda x: x).lower(1.0).compile()([1.0]),
+    "compiled: another key": lambda j: j.jit(lambda d: d).lower({"a": 1.0}).compile()({"b": 1.0}),
+    "compiled: by name": lambda j: j.jit(lambda x: x).lower(1.0).compile()(x=1.0),
+    "compiled: two places": lambda j: j.jit(lambda x: x).lower([{"a": 1.0}, (1, 2)]).compile()([1.0, (1,)]),
+    "compiled: another dtype": lambda j: j.jit(lambda x, y: x).lower(1.0, 2.0).compile()(1.0, 3),
+    "compiled: another shape": lambda j: j.jit(lambda x: x).lower(1.0).compile()(X),
+}
+
+
+@pytest.mark.parametrize("program", MESSAGES.values(), ids=MESSAGES)
+def test_errors_are_in_jax_words(program):
+    messages = []
+    for j in (jaxish, jax):
+        with pytest.raises(Exception) as caught:
+            program(j)
+        messages.append((type(caught.value).__name__, str(caught.value)))
+    assert messages[0] == messages[1]
+
+
+def test_a_signature_that_cannot_be_read_needs_numbers():
+    agree(lambda j: j.jit(WithoutSignature(), donate_argnames="a"))
+    with pytest.raises(ValueError, match=r"Getting the signature of function.*failed. Pass donate_argnums instead"):
+        jaxish.jit(WithoutSignature(), donate_argnames="a")
+
+
+def test_a_result_that_is_no_array_is_named_by_its_place():
+    def place(j):
+        with pytest.raises(TypeError) as caught:
+            j.eval_shape(lambda x: {"a": (x, test_stages)}, 1.0)
+        return re.search(r"returned a value of type .* at output component (.*), which is not", str(caught.value))[1]
+
+    assert place(jaxish) == place(jax)
+
+
+def test_options_of_xla_change_nothing():
+    options = {"xla_embed_ir_in_executable": True, "exec_time_optimization_effort": 0.0, "optimization_level": 1}
+    agree(lambda j: j.jit(lambda x: x * 2, compiler_options=options)(X))
+    agree(lambda j: j.jit(lambda x: x * 2).lower(X).compile(compiler_options=options)(X))
+
+
+def test_a_device_for_jit_is_deprecated():
+    for options, device in (({"device": jaxish.devices()[-1]}, jaxish.devices()[-1]), ({"backend": "cpu"}, CPU)):
+        with pytest.warns(DeprecationWarning, match="backend and device argument on jit is deprecated"):
+            f = jaxish.jit(lambda x, *, y: (x + y, jaxish.numpy.ones(2)), **options)
+        assert [x.devices() for x in f(1.0, y=2.0)] == [{device}] * 2
+    with pytest.raises(ValueError, match="can't specify both a device and a backend for jit"):
+        jaxish.jit(lambda x: x, device=CPU, backend="cpu")
 
 
 def test_an_array_that_leaves_its_trace_is_refused():

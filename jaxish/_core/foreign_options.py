@@ -1,4 +1,4 @@
-"""Options of JAX's configuration that have no counterpart here, as tables: names and defaults, nothing else.
+"""Options of JAX's configuration, and of its compiler, that have no counterpart here, as tables and nothing else.
 
 `docs/differences.md` lists them. Programs may set those that only steer XLA, its cache, its dumps and its devices, and
 read back what they set. Those that would change what a program computes, or which errors it raises, keep their default.
@@ -69,3 +69,18 @@ FIXED: dict[str, tuple[Any, str]] = {
     "jax_error_checking_behavior_oob": ("ignore", "Check indices by jnp.take(mode='fill')."),
     "jax_explicit_x64_dtypes": ("warn", "Set jax_enable_x64."),
 }
+
+# XLA's compile options: those outside its flags, and the commoner of its flags (`xla_*`), with the kinds of their values.
+COMPILER_OPTIONS: dict[str, type] = {
+    "exec_time_optimization_effort": float, "memory_fitting_effort": float, "optimization_level": int,
+    "memory_fitting_level": int, "num_partitions": int, "num_replicas": int, "device_ordinal": int,
+    "xla_backend_optimization_level": int, "xla_cpu_enable_fast_math": bool, "xla_cpu_enable_fast_min_max": bool,
+    "xla_cpu_fast_math_honor_division": bool, "xla_cpu_fast_math_honor_functions": bool,
+    "xla_cpu_fast_math_honor_infs": bool, "xla_cpu_fast_math_honor_nans": bool, "xla_cpu_multi_thread_eigen": bool,
+    "xla_dump_hlo_as_html": bool, "xla_dump_hlo_as_proto": bool, "xla_dump_hlo_as_text": bool,
+    "xla_dump_hlo_pass_re": str, "xla_dump_max_hlo_modules": int, "xla_dump_to": str, "xla_embed_ir_in_executable": bool,
+    "xla_enable_fast_math": bool, "xla_force_host_platform_device_count": int, "xla_gpu_autotune_level": int,
+    "xla_gpu_auto_spmd_partitioning_memory_budget_ratio": float, "xla_gpu_deterministic_ops": bool,
+    "xla_gpu_enable_latency_hiding_scheduler": bool, "xla_gpu_enable_triton_gemm": bool,
+    "xla_step_marker_location": int, "xla_test_all_input_layouts": bool, "xla_test_all_output_layouts": bool,
+}  # fmt: skip

@@ -66,7 +66,7 @@ class FlatFunction:
         if self.has_aux:
             result, aux = _pair(result)
             self.aux = Output(aux, name_of(self.fun))
-        self.output = Output(result, name_of(self.fun))
+        self.output = Output(result, described(self.fun))
         if Ref not in map(type, self.given):
             return self.output.tensors
         self.written = [i for i, x in enumerate(self.given) if isinstance(x, Ref) and x._written]
@@ -114,8 +114,10 @@ def as_output(leaf: Any, function_name: str, result: Any = None) -> Array:
     if not is_arraylike(leaf):
         if isinstance(leaf, Ref):
             return as_result(leaf, function_name, result)
+        path = next((tree.keystr(path) for path, value in tree.leaves_with_path(result) if value is leaf), "")
+        place = f" at output component {path}" if path else ""
         raise TypeError(
-            f"function {function_name} returned a value of type {type(leaf)}, which is not a valid JAX type. "
+            f"function {function_name} returned a value of type {type(leaf)}{place}, which is not a valid JAX type. "
             "Return arrays, scalars, or pytrees of them."
         )
     return as_array(leaf)
@@ -134,6 +136,16 @@ def as_argument(leaf: Any, transformation: str) -> Array:
             f"{transformation} takes arrays, scalars and pytrees of them; mark other arguments as static."
         )
     return as_array(leaf)
+
+
+def described(function: Callable[..., Any]) -> str:
+    """Return name and place of `function` for messages: `f at file.py:3`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    name = name_of(function)
+    return name if code is None else f"{name} at {code.co_filename}:{code.co_firstlineno}"
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,6 +16,8 @@ from .._core.array import Array, default_torch_device
 from .._core.extended import blank
 from .._core.refs import Ref, check_aliases
 from .._devices import constraint
+from .._devices.devices import devices
+from .compiler_options import check_compiler_options
 from .flat import argument_names, as_argument, check_callable, name_of
 from .placement import Placement
 from .prepared_call import PreparedCall
@@ -35,15 +38,25 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
 class Jitted:
     """What `jit` returns: calls run compiled programs, one per signature of the arguments."""
 
-    def __init__(self, fun: Callable[..., Any], signature: Signature, placement: Placement = _AS_IT_COMES) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        signature: Signature,
+        placement: Placement = _AS_IT_COMES,
+        compiler_options: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         functools.update_wrapper(self, fun)
         self._fun, self._signature, self._placement = fun, signature, placement
-        self._programs = programs_of(fun, (signature, placement))
+        self._compiler_options = compiler_options
+        self._programs = programs_of(fun, (signature, placement, compiler_options))
         self._simple = (signature, placement) == (Signature((), frozenset(), (), frozenset()), _AS_IT_COMES)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._simple and not kwargs and not graph.tracing:
-            found = keyed(*_flatten(args, None, namespace=tree.NAMESPACE))
+            try:
+                found = keyed(*_flatten(args, None, namespace=tree.NAMESPACE))
+            except OverflowError:  # `_prepared` says where
+                found = None
             if found is not None:
                 program = self._programs.get(found[0])
                 if program is not None:
@@ -61,14 +74,28 @@ class Jitted:
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PreparedCall:
         given = self._signature.split(args, kwargs)
-        arrays = [_argument(leaf, name_of(self._fun)) for leaf in given.leaves]
+        names = self._names(args, kwargs)
+        arrays = self._arrays(given.leaves, names)
         if self._placement.given:
             arrays = self._placement.of_arguments(arrays, *given.dynamic)
-        check_aliases(arrays, lambda: argument_names(self._fun, args, kwargs), name_of(self._fun), "jit")
+        check_aliases(arrays, names, name_of(self._fun), "jit")
         key = types_key(arrays, given.spec)
         if given.key is not None:
             key = (*key, given.key)
-        return PreparedCall(arrays, given.rebuild, key, given.donated, (args, kwargs), self._names(args, kwargs))
+        return PreparedCall(arrays, given.rebuild, key, given.donated, (args, kwargs), names)
+
+    def _arrays(self, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Array]:
+        arrays, name = [], name_of(self._fun)
+        for leaf in leaves:
+            try:
+                arrays.append(_argument(leaf, name))
+            except OverflowError:
+                path = dict(enumerate(names())).get(len(arrays), "unknown")
+                raise OverflowError(
+                    "An overflow was encountered while parsing an argument to a jitted computation, whose argument path "
+                    f"is {path}. Got {type(leaf)} with value {leaf}"
+                ) from None
+        return arrays
 
     def _program(self, call: PreparedCall) -> Program:
         program = self._programs.get(call.key)
@@ -78,6 +105,7 @@ class Jitted:
             if config.explain_cache_misses.value:
                 known = len(self._programs)
                 _log.warning("TRACING CACHE MISS of %s: no program among %d has these types", name_of(self._fun), known)
+            check_compiler_options(self._compiler_options)
             fun = self._placement.with_results_placed(self._fun)
             program = trace_program(fun, call.arrays, call.rebuild, call.names())
             program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
@@ -167,9 +195,10 @@ def jit(
     Static arguments are hashable Python values that the trace depends on; donated arrays are deleted after the call.
     `in_shardings` and `out_shardings` say how arguments and results lie over devices: shardings, or partition specs on
     the mesh in force, as a prefix of their pytrees (None: as they come). Each device makes its own part of the results.
-    `keep_unused` and `inline` change nothing here: unused inputs cost nothing, and inner calls are inlined always.
+    `device` and `backend`, deprecated, say where the arguments are moved. `keep_unused`, `inline` and `compiler_options`
+    (XLA's) change nothing here: unused inputs cost nothing, and inner calls are inlined always.
     Without `fun`, return a decorator. Raises `ValueError` for static arguments that cannot be hashed and shardings that
-    do not fit.
+    do not fit, a call `JaxRuntimeError` for what is no option of XLA.
     """
     if fun is UNSPECIFIED:
         return functools.partial(
@@ -180,16 +209,21 @@ def jit(
     check_callable(fun)
     if inspect.isgeneratorfunction(fun):
         raise TypeError("jit of a generator function is not possible: its body would run as it is iterated.")
-    _refuse("device", device is not None)
-    _refuse("backend", backend is not None)
-    _refuse("compiler_options", bool(compiler_options))
+    options = tuple(sorted(compiler_options.items())) if compiler_options else ()
     signature = Signature.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    shardings = (None if s is UNSPECIFIED else s for s in (in_shardings, out_shardings))
-    return Jitted(fun, signature, Placement(*shardings))
+    given, wanted = (None if s is UNSPECIFIED else s for s in (in_shardings, out_shardings))
+    return Jitted(fun, signature, Placement(given, wanted, _device(device, backend)), options)
 
 
-def _refuse(option: str, given: bool) -> None:
-    if given:
-        raise NotImplementedError(
-            f"jit({option}=...) is not supported in this version; place the arguments with jax.device_put instead."
-        )
+def _device(device: Any, backend: str | None) -> Any:
+    if device is None and backend is None:
+        return None
+    if device is not None and backend is not None:
+        raise ValueError(f"can't specify both a device and a backend for jit, got {device=} and {backend=}")
+    warnings.warn(
+        'backend and device argument on jit is deprecated. You can use `jax.device_put(..., jax.local_devices(backend="cpu")'
+        "[0])` on the inputs to the jitted function to get the same behavior.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return devices(backend)[0] if device is None else device

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import graph, transfers, tree
+from .._core import config, graph, transfers, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.extended import ExtendedArray
@@ -140,18 +140,24 @@ def explicit_sharding(given: Any, function: str) -> NamedSharding:
 
 @dataclass(frozen=True)
 class Placement:
-    """How arguments and results of a jitted function lie over devices: prefixes of their pytrees; None: as they come."""
+    """How arguments and results of a jitted function lie over devices: prefixes of their pytrees; None: as they come.
+
+    With a `device` all arguments are moved there, and what the function makes lies there.
+    """
 
     in_shardings: Any = None
     out_shardings: Any = None
+    device: Any = None
 
     @property
     def given(self) -> bool:
         """Whether something is said about the arguments."""
-        return self.in_shardings is not None
+        return self.in_shardings is not None or self.device is not None
 
     def of_arguments(self, arrays: Sequence[Array], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
         """Return the arguments' arrays, laid over devices. Raises `ValueError` for arrays that lie in another way."""
+        if self.device is not None:
+            return [constrained(a, SingleDeviceSharding(self.device), "jit device") for a in arrays]
         if kwargs:
             raise ValueError("pjit does not support kwargs when in_shardings is specified.")
         given = self.in_shardings
@@ -166,6 +172,9 @@ class Placement:
 
     def with_results_placed(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function whose results are constrained as `out_shardings` says."""
+        if self.device is not None:
+            there = Placement(out_shardings=SingleDeviceSharding(self.device))
+            return config.default_device(self.device)(there.with_results_placed(fun))
         if self.out_shardings is None:
             return fun
 

@@ -121,7 +121,9 @@ def _resolved(
         )
     without_names = {p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
     if invalid := set(names) & without_names:
-        raise ValueError(f"Jitted function has invalid argnames {invalid} in {what}_argnames. These are positional-only")
+        raise ValueError(
+            f"Jitted function has invalid argnames {invalid} in {what}_argnames. These are positional-only"
+        )
     unknown = set(names) - named
     if unknown and not takes_any_name:
         raise ValueError(

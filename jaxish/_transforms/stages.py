@@ -10,6 +10,7 @@ from .._core import tree
 from .._core.graph import ClosedGraph
 from .._jaxprs.ir import ClosedJaxpr
 from .._jaxprs.raising import closed_jaxpr
+from .compiler_options import check_compiler_options
 from .cost import bytes_of, cost_of
 from .prepared_call import PreparedCall
 from .program import Program
@@ -97,11 +98,11 @@ class Lowered:
         return cost_of(self._body)
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
-        """Compile now and return the executable. Raises `NotImplementedError` for compiler options."""
-        if compiler_options:
-            raise NotImplementedError(
-                "compile(compiler_options=...) is not supported; set torch._inductor.config directly."
-            )
+        """Compile now and return the executable.
+
+        Options of XLA have no effect. Raises `JaxRuntimeError` for what is no option of it.
+        """
+        check_compiler_options((compiler_options or {}).items())
         executable.of(self._body).compile()
         return Compiled(self)
 
