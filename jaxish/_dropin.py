@@ -2,7 +2,8 @@
 
 `install()` puts a finder in front of Python's import system. It answers for `jax` and everything below it with the
 jaxish module of the same path, the very same module object, so that `jax.numpy is jaxish.numpy`. `jaxlib`, which
-libraries import for its version, is a small module of its own. Modules that jaxish does not have do not exist.
+libraries import for its version, is a small module of its own. Of `jax._src` there is what several libraries take from it and what
+has a meaning here (`_PRIVATE`). Modules that jaxish does not have do not exist.
 """
 
 import importlib
@@ -43,6 +44,65 @@ class _Jaxlib(importlib.abc.Loader):
             module.version = importlib.import_module("jaxlib.version")  # pyright: ignore
 
 
+class _Private(importlib.abc.Loader):
+    """Makes a module below `jax._src` of the public ones that have a meaning for what libraries take from it."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self.sources = sources
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Let names be looked up in the public modules."""
+
+        def lookup(name: str) -> object:
+            for source in self.sources:
+                found = importlib.import_module(source)
+                if hasattr(found, name):
+                    return getattr(found, name)
+            if f"{module.__name__}.{name}" in _modules_of_private():
+                return importlib.import_module(f"{module.__name__}.{name}")
+            raise AttributeError(
+                f"module {module.__name__!r} has no attribute {name!r} here: it is private to JAX, and jaxish "
+                f"{__version__} serves what {' and '.join(self.sources) or 'the modules below it'} have."
+            )
+
+        module.__path__ = []
+        module.__getattr__ = lookup  # pyright: ignore
+
+
+# What libraries import from below jax._src, by module: the modules where such names are to be found.
+_PRIVATE = {
+    "_src": (),
+    "_src.ad_util": ("jaxish.interpreters.ad", "jaxish.lax"),
+    "_src.api_util": ("jaxish.api_util",),
+    "_src.checkify": ("jaxish.experimental.checkify",),
+    "_src.compiler": (),
+    "_src.core": ("jaxish.core", "jaxish.extend.core"),
+    "_src.custom_derivatives": ("jaxish.custom_derivatives", "jaxish"),
+    "_src.dispatch": (),
+    "_src.dtypes": ("jaxish.dtypes", "jaxish._core.dtypes"),
+    "_src.interpreters": (),
+    "_src.interpreters.ad": ("jaxish.interpreters.ad",),
+    "_src.interpreters.batching": ("jaxish.interpreters.batching",),
+    "_src.interpreters.mlir": ("jaxish.interpreters.mlir",),
+    "_src.interpreters.partial_eval": ("jaxish.interpreters.partial_eval",),
+    "_src.linear_util": ("jaxish.extend.linear_util",),
+    "_src.random": ("jaxish.random",),
+    "_src.state": (),
+    "_src.state.types": ("jaxish.ref",),
+    "_src.traceback_util": ("jaxish._jaxprs.source_info",),
+    "_src.tree_util": ("jaxish.tree_util",),
+    "_src.typing": ("jaxish.typing",),
+    "_src.util": ("jaxish.api_util",),
+}
+
+
+def _modules_of_private() -> set[str]:
+    return {f"jax.{path}" for path in _PRIVATE}
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
@@ -57,6 +117,8 @@ class _Finder(importlib.abc.MetaPathFinder):
             )
         if root != "jax":
             return None
+        if rest in _PRIVATE:
+            return importlib.machinery.ModuleSpec(fullname, _Private(_PRIVATE[rest]), is_package=True)
         own = f"jaxish.{rest}" if rest else "jaxish"
         if not _is_of_jax(rest) or not _exists(own):
             raise ModuleNotFoundError(

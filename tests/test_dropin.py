@@ -76,3 +76,25 @@ def test_importing_jaxish_does_not_load_the_compilers(tmp_path):
     """
     result = run(code, "program.py", cwd=tmp_path)
     assert result.stdout == "[]\n", result.stderr
+
+
+def test_private_modules_have_what_means_something_here(tmp_path):
+    program = """
+import jax, jax.extend.core, jax._src.core, jax._src.traceback_util as traceback_util
+from jax._src import dtypes, tree_util
+from jax._src.interpreters import ad
+import jax.interpreters.ad
+from jax._src.state.types import AbstractRef
+traceback_util.register_exclusion(__file__)
+print(jax._src.core.Primitive is jax.extend.core.Primitive, ad.Zero is jax.interpreters.ad.Zero, dtypes.float0 is jax.dtypes.float0)
+try:
+    jax._src.core.no_such_name
+except AttributeError as error:
+    print("private to JAX" in str(error))
+try:
+    import jax._src.pallas
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    result = run(program, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
+    assert result.stdout.splitlines() == ["True True True", "True", "jax._src.pallas"], result.stderr

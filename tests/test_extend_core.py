@@ -56,3 +56,46 @@ def outside(j):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_jax(name):
     agree(PROGRAMS[name], weak=False)
+
+
+# ------------------------------------------------------------------------------------------------------- partial_eval
+
+
+def pe(j):
+    return importlib.import_module(f"{j.__name__}.interpreters.partial_eval")
+
+
+def without_dead_code(j):
+    jaxpr = j.make_jaxpr(lambda x, y, z: (x * 2.0, y + z, y * 3.0))(X, X, X).jaxpr
+    found = []
+    for used in ([True, False, False], [False, True, False], [False, False, False]):
+        smaller, inputs = pe(j).dce_jaxpr(jaxpr, used)
+        found.append((str(smaller), list(inputs)))
+    kept, inputs = pe(j).dce_jaxpr(jaxpr, [True, False, False], instantiate=True)
+    return [len(text) for text, _ in found], [i for _, i in found], len(kept.invars), list(inputs)
+
+
+def partly_known(j):
+    linear_util = importlib.import_module(f"{j.__name__}.extend.linear_util")
+    info = importlib.import_module(f"{j.__name__}.api_util").debug_info("test", partly_known, (1, 2), {})
+    fun = linear_util.wrap_init(lambda x, y: [j.numpy.sin(x), x * y], debug_info=info)
+    values = [pe(j).PartialVal.known(j.numpy.asarray(X)), pe(j).PartialVal.unknown(aval(j, 3))]
+    _, found, _ = pe(j).trace_to_jaxpr_nounits(fun, values)
+    return [v.is_known() for v in found], found[0].get_known(), found[1].get_aval().shape
+
+
+@pytest.mark.parametrize("program", [without_dead_code, partly_known])
+def test_partial_evaluation(program):
+    agree(program)
+
+
+def test_names_around_operations():
+    def program(j):
+        info = importlib.import_module(f"{j.__name__}.extend.source_info_util")
+        with info.extend_name_stack("a"), info.extend_name_stack("b"):
+            inner = str(info.current_name_stack())
+            with info.reset_name_stack():
+                reset = str(info.current_name_stack())
+        return len(inner), inner.count("/"), reset == "", str(info.current_name_stack()) == ""
+
+    agree(program)

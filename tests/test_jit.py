@@ -37,6 +37,10 @@ class Scaler:
 
 
 VALUES = {
+    "types of types": lambda j: [
+        (s.shape, str(s.dtype)) for s in j.eval_shape(lambda x: (j.ShapeDtypeStruct((2, 3), "float32"), x), X)
+    ],
+    "types as values": lambda j: j.jit(lambda: j.ShapeDtypeStruct((2, 3), "float32"))(),
     "call": lambda j: j.jit(lambda x: x * 2)(X),
     "values of known arrays": lambda j: j.jit(of_known(j))(X),
     "values of known arrays in a loop": lambda j: j.lax.scan(lambda c, x: (of_known(j)(c), x), X, X),

@@ -69,6 +69,9 @@ class prng_key(extended):
     """The abstract scalar type of typed random keys: `issubdtype(key.dtype, prng_key)`."""
 
 
+DType = np.dtype
+
+
 class ExtendedDType:
     """Base class of dtype objects that are no NumPy dtype; `type` is their abstract scalar class."""
 

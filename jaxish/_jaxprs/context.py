@@ -15,6 +15,7 @@ from .primitive import Primitive
 from .rules import tangent_aval
 
 ParamDict = dict[str, Any]
+Value = Any  # what a variable of a jaxpr may stand for
 array_types = {Array, np.ndarray, np.bool_} | {
     getattr(np, name) for name in (
         "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",

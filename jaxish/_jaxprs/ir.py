@@ -4,7 +4,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 
@@ -14,6 +14,7 @@ from .._core.avals import AbstractValue, ShapedArray, aval_of
 from .._core.graph import Graph
 from .primitive import Primitive
 from .printing import equation_text, jaxpr_text
+from .source_info import SourceInfo
 
 Effects = set[Any]
 no_effects: Effects = set()
@@ -65,30 +66,6 @@ class Literal:
 
 
 Atom = Var | Literal
-
-
-@dataclass(frozen=True)
-class NameStack:
-    """The names of the scopes around an equation. Graphs do not keep them, so that it is empty."""
-
-    stack: tuple[Any, ...] = ()
-
-    def __add__(self, other: "NameStack") -> "NameStack":
-        return NameStack(self.stack + other.stack)
-
-    def __str__(self) -> str:
-        return "/".join(map(str, self.stack))
-
-
-class SourceInfo(NamedTuple):
-    """Where in the user's program an equation comes from."""
-
-    traceback: Any = None
-    name_stack: NameStack = NameStack()
-
-    def replace(self, **changes: Any) -> "SourceInfo":
-        """Return a copy with some fields changed."""
-        return self._replace(**changes)
 
 
 class JaxprEqnContext:

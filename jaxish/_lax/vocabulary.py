@@ -282,3 +282,6 @@ def of_extend() -> dict[str, Primitive]:
     """Return the primitives that `jax.extend.core.primitives` lists, by the names that they have there."""
     listed = (name for name in names() if name not in _IN_LAX_ONLY)
     return {_BESIDE_LAX.get(name, f"{name.replace('-', '_')}_p"): named(name) for name in listed}
+
+
+custom_jvp_call_p, custom_vjp_call_p = named("custom_jvp_call"), named("custom_vjp_call")

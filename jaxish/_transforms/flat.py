@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._core import dtypes, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
+from .._core.avals import ShapeDtypeStruct
 from .._core.refs import Ref, RefArgument, as_result
 
 
@@ -104,6 +105,10 @@ class _Float0(Array):
         return _FLOAT0
 
 
+class TypeReturned(TypeError):
+    """A function returned the type of an array in the place of one."""
+
+
 def as_output(leaf: Any, function_name: str, result: Any = None) -> Array:
     """Return a leaf of a function's result as an array.
 
@@ -114,6 +119,10 @@ def as_output(leaf: Any, function_name: str, result: Any = None) -> Array:
     if not is_arraylike(leaf):
         if isinstance(leaf, Ref):
             return as_result(leaf, function_name, result)
+        if isinstance(leaf, ShapeDtypeStruct):
+            raise TypeReturned(
+                "A ShapeDtypeStruct does not have a value and cannot be used as a constant in a JAX function."
+            )
         path = next((tree.keystr(path) for path, value in tree.leaves_with_path(result) if value is leaf), "")
         place = f" at output component {path}" if path else ""
         raise TypeError(

@@ -4,8 +4,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from .._core import axes, config
-from .flat import check_callable, wraps
+import torch
+
+from .._core import axes, config, dtypes
+from .._core.array import Array, default_torch_device
+from .._core.avals import ShapeDtypeStruct
+from .._core.tree_util import tree_map
+from .flat import TypeReturned, check_callable, wraps
 from .jit import Jitted
 from .signature import Signature
 
@@ -41,4 +46,16 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Arguments are arrays, `ShapeDtypeStruct`s, or anything with `shape` and `dtype`.
     """
     check_callable(fun)
-    return Jitted(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
+    try:
+        return Jitted(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
+    except TypeReturned:
+        with_values = wraps(fun)(lambda *args, **kwargs: tree_map(_as_value, fun(*args, **kwargs)))
+        return Jitted(with_values, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
+
+
+def _as_value(leaf: Any) -> Any:
+    """Return an array in the place of a type."""
+    if not isinstance(leaf, ShapeDtypeStruct):
+        return leaf
+    dtype = dtypes.to_torch(leaf.dtype)
+    return Array(torch.zeros(leaf.shape, dtype=dtype, device=default_torch_device()), leaf.weak_type)
