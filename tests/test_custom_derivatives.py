@@ -260,3 +260,74 @@ def test_roots_with_a_constant_beside_them():
         return root(3.0), j.jvp(lambda x: root(x)[0], (3.0,), (1.0,)), j.grad(lambda x: root(x)[0])(3.0)
 
     agree(program)
+
+
+def branching_jvp(j):
+    f = j.custom_jvp(lambda x: j.numpy.sin(x) if x > 0 else j.numpy.cos(x))
+    f.defjvp(lambda p, t: (f(*p), (2.0 if p[0] > 0 else 3.0) * t[0] * p[0]))
+    return f
+
+
+def branching_vjp(j):
+    f = j.custom_vjp(lambda x: j.numpy.sin(x) if x > 0 else j.numpy.cos(x))
+    f.defvjp(lambda x: (f(x), x), lambda x, g: ((2.0 if x > 0 else 3.0) * x * g,))
+    return f
+
+
+@pytest.mark.parametrize("x", [2.0, -2.0])
+@pytest.mark.parametrize("make", [branching_jvp, branching_vjp])
+def test_rules_see_concrete_values(make, x):
+    agree(lambda j: (j.value_and_grad(make(j))(x), j.grad(j.grad(make(j)))(x), j.vjp(make(j), x)[1](1.0)))
+    agree(lambda j: j.grad(lambda x: make(j)(2.0) * x)(x))
+    agree(lambda j: j.jvp(make(j), (x,), (1.0,)))
+
+
+@pytest.mark.parametrize("transform", ["jit", "vmap"])
+@pytest.mark.parametrize("make", [branching_jvp, branching_vjp])
+def test_rules_see_no_values_in_traces(make, transform):
+    agree(lambda j: getattr(j, transform)(j.grad(make(j)))(XS if transform == "vmap" else XS[0]))
+
+
+def closing_jvp(j, x):
+    f = j.custom_jvp(lambda y: x + y)
+    f.defjvp(lambda p, t: (f(*p), x * t[0]))
+    return f
+
+
+def closing_vjp(j, x):
+    f = j.custom_vjp(lambda y: 2.0 * j.numpy.sin(y))
+    f.defvjp(lambda y: (f(y), x), lambda x, g: (2.0 * j.numpy.cos(x) * g,))
+    return f
+
+
+CLOSURES = {
+    "of a level further out": lambda j, make: j.grad(lambda x: j.grad(make(j, x))(3.0))(2.0),
+    "of jit": lambda j, make: j.jit(lambda x: j.grad(make(j, x))(3.0))(2.0),
+    "of vmap": lambda j, make: j.vmap(lambda x: j.grad(make(j, x))(3.0))(XS),
+    "of jit of vmap": lambda j, make: j.jit(j.vmap(lambda x: j.grad(make(j, x))(3.0)))(XS),
+    "of vmap of jit": lambda j, make: j.vmap(j.jit(lambda x: j.grad(make(j, x))(3.0)))(XS),
+    "of a loop": lambda j, make: j.lax.scan(lambda c, x: (c + j.grad(make(j, x))(3.0), c), 0.0, XS),
+    "of the same level": lambda j, make: j.grad(lambda x: make(j, x)(x))(2.0),
+    "of the same level in forward mode": lambda j, make: j.jvp(lambda x: make(j, x)(1.0), (2.0,), (1.0,)),
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+@pytest.mark.parametrize("make", [closing_jvp, closing_vjp])
+def test_rules_close_over_tracers(make, name):
+    agree(lambda j: CLOSURES[name](j, make), weak=False)
+
+
+@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f)], ids=["plain", "jit"])
+def test_custom_gradients_that_close_over_their_arguments(wrap):
+    def program(j):
+        f = j.custom_gradient(lambda x, y: (x**2 * y, lambda g: (g * x, j.numpy.cos(x) * y)))
+        g = wrap(j, f)
+        grad = j.grad(g, (0, 1))
+        total = lambda x: g(x, 2.0) + g(2.0, x)
+        return (
+            g(3.0, 4.0), grad(3.0, 4.0), j.grad(j.grad(g))(3.0, 4.0), j.vmap(grad)(XS, XS), j.grad(total)(3.0),
+            j.jit(grad)(3.0, 4.0), j.grad(lambda x: j.vmap(g, (0, None))(XS, x).sum())(2.0),
+        )  # fmt: skip
+
+    agree(program, weak=False)

@@ -3,27 +3,118 @@
 Called plainly, such a function is its Python function. Under a transformation or a trace it becomes a structured
 primitive that carries the function's graph and the user's rule, so that the rule survives jit and applies at
 whichever level differentiates. Rules are plain functions of tensors; mapped over a batch, a primitive maps its rule.
+Where the innermost level differentiates and nothing is traced, the function and its rule run as Python one level out,
+so that they see concrete values and what they close over, as in JAX.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
 
-from .._core import dtypes, functorch, graph
+from .._core import dtypes, errors, functorch, graph
 from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray
-from .._core.primitive import differentiable
-from .flat import check_callable, positional_arguments, signature_of
+from .._core.graph import TensorType
+from .._core.primitive import Dims, Primitive, differentiable
+from .._core.residuals import is_tracked
+from .flat import arrays_from, check_callable, positional_arguments, signature_of
 from .program import Program, trace_program, types_key
 
 
 def is_transforming() -> bool:
     """Tell whether a functorch level or a trace is active in this thread."""
     return functorch.peek_interpreter_stack() is not None or graph.is_tracing()
+
+
+class Given(Primitive):
+    """Results that were computed one level out than their arguments: to levels further out they are what they are.
+
+    Inputs are `count` arguments, then the results. Subclasses say how level `level` differentiates them.
+    """
+
+    __name__ = "given"
+
+    def __init__(self, count: int, level: int) -> None:
+        self.count, self.level = count, level
+
+    def at_level(self, level: int) -> Primitive:
+        return self if level == self.level else Given(self.count, level)
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(t) for t in inputs[self.count :]]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return list(inputs[self.count :])
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        return list(inputs[self.count :]), list(dims[self.count :])
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return list(tangents[self.count :])
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        return [*[None] * self.count, *cotangents]
+
+
+def concrete_level() -> int | None:
+    """Return the innermost level if functions run as Python there: it differentiates, and nothing is traced."""
+    if graph.is_tracing():
+        return None
+    interpreter = functorch.peek_interpreter_stack()
+    if interpreter is None or interpreter.key() not in (functorch.TransformType.Grad, functorch.TransformType.Jvp):
+        return None
+    return interpreter.level()
+
+
+def is_perturbed(tensor: Tensor, level: int) -> bool:
+    """Tell whether `level`, which differentiates in either direction, does so with respect to `tensor`."""
+    if is_tracked(tensor, level):
+        return True
+    is_of_level = functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level
+    return is_of_level and forward_ad.unpack_dual(tensor, level=0).tangent is not None
+
+
+@contextmanager
+def one_level_out(arrays: Sequence[Array], level: int) -> Iterator[list[Array]]:
+    """Within it `level`, the innermost one, is put aside; what `arrays` are there is given."""
+    tensors = [functorch.unwrap_for_grad(tensor_of(a), level) for a in arrays]
+    with functorch.forward_mode_enabled(True), functorch.current_interpreter().lower(), _ChecksLevels():
+        yield arrays_from(tensors, [a.kind for a in arrays])
+
+
+def check_alive(values: Iterable[Any]) -> None:
+    """Raise `UnexpectedTracerError` for a tensor of a level that has been put aside: its tangent would be lost."""
+    interpreter = functorch.peek_interpreter_stack()
+    innermost = 0 if interpreter is None else interpreter.level()
+    for value in values:
+        if isinstance(value, list | tuple):
+            check_alive(value)
+        elif isinstance(value, Tensor) and _is_put_aside(value, innermost):
+            raise errors.tracer_error(errors.UnexpectedTracerError, tuple(value.shape))
+
+
+def _is_put_aside(tensor: Tensor, innermost: int) -> bool:
+    return (
+        functorch.is_gradtrackingtensor(tensor)
+        and functorch.maybe_get_level(tensor) > innermost
+        and functorch.unwrap_if_dead(tensor) is tensor
+    )
+
+
+class _ChecksLevels(TorchFunctionMode):
+    """Within this mode no operator takes a tensor of a level that has been put aside. torch would take what it wraps."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not graph.is_tracing():  # a trace captures them
+            check_alive(args)
+        return func(*args, **(kwargs or {}))
 
 
 class CustomFunction:

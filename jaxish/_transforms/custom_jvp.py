@@ -15,8 +15,17 @@ from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import references
 from .._core.residuals import map_optional
 from .._core.transposition import is_linear, pulled_back
-from .custom_function import CustomFunction, SymbolicZero, is_transforming, tangent_argument
-from .flat import arrays_from, as_argument, name_of
+from .custom_function import (
+    CustomFunction,
+    Given,
+    SymbolicZero,
+    check_alive,
+    concrete_level,
+    is_transforming,
+    one_level_out,
+    tangent_argument,
+)
+from .flat import Output, arrays_from, as_argument, name_of
 from .program import Program
 
 # rule(primals, tangents) -> tangents of the results; None is zero
@@ -62,9 +71,8 @@ class CustomJVPCall(Primitive):
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         arguments = primals[self.captured :]
-        active = [i for i, p in enumerate(arguments) if differentiable(p.dtype)]
-        back = pulled_back(lambda tangents: self.rule(arguments, tangents), active, arguments, results, cotangents)
-        return [None] * self.captured + back
+        wanted = [differentiable(p.dtype) for p in arguments]
+        return [None] * self.captured + _transposed(self.rule, wanted, arguments, results, cotangents)
 
     def _check_closure(self, tangents: Sequence[Tensor | None]) -> None:
         if any(t is not None for t in tangents[: self.captured]):
@@ -72,6 +80,30 @@ class CustomJVPCall(Primitive):
                 f"Detected differentiation of the custom_jvp function {self.function_name} with respect to a value "
                 "that it closes over. That is not supported: pass the value as an argument."
             )
+
+
+def _transposed(
+    rule: Rule, wanted: Sequence[bool], arguments: Sequence[Tensor], results: Any, cotangents: Any
+) -> list[Tensor | None]:
+    active = [i for i, w in enumerate(wanted) if w]
+    return pulled_back(lambda tangents: rule(arguments, tangents), active, arguments, results, cotangents)
+
+
+class _GivenJVP(Given):
+    """Results of a custom_jvp function that ran as Python."""
+
+    rules = ("rule",)
+
+    def __init__(self, count: int, level: int, rule: Rule) -> None:
+        super().__init__(count, level)
+        self.rule = rule
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return self.rule(primals[: self.count], tangents[: self.count])
+
+    def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        back = _transposed(self.rule, needed[: self.count], primals[: self.count], results, cotangents)
+        return [*back, *[None] * len(results)]
 
 
 def _mapped_jvp_rule(rule: Rule, dims: Dims, size: int, name: Any) -> Rule:
@@ -131,9 +163,14 @@ class custom_jvp(CustomFunction):
                 "under a transformation; give it what the reference holds."
             )
 
+        level = concrete_level()
+        if level is not None:
+            return self.fun(*args) if is_linear(level) else self._concrete(level, nondiff, arrays, spec)
+
         def make() -> tuple[Program, Rule]:
             program = self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
-            return program.pure("custom_jvp"), self._rule(nondiff, arrays, spec, program)
+            rule = self._rule(nondiff, arrays, spec, program.out_spec, program.closed.graph.out_types)
+            return program.pure("custom_jvp"), rule
 
         program, rule = self._cached("jvp", nondiff, arrays, spec, make)
         closed = program.closed
@@ -141,7 +178,17 @@ class custom_jvp(CustomFunction):
         results = call(*closed.closure(), *map(tensor_of, arrays))
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
 
-    def _rule(self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, program: Program) -> Rule:
+    def _concrete(self, level: int, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Any:
+        with one_level_out(arrays, level) as values:
+            output = Output(self(*self._merge(nondiff, spec.unflatten(values))), name_of(self.fun))
+            check_alive(output.tensors)
+        rule = self._rule(nondiff, arrays, spec, output.spec, [TensorType.of(t) for t in output.tensors])
+        results = _GivenJVP(len(arrays), level, rule)(*map(tensor_of, arrays), *output.tensors)
+        return output.spec.unflatten(arrays_from(results, output.kinds))
+
+    def _rule(
+        self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, out_spec: Any, out_types: Sequence[TensorType]
+    ) -> Rule:
         kinds = [a.kind for a in arrays]
 
         def rule(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -149,11 +196,11 @@ class custom_jvp(CustomFunction):
             directions = [tangent_argument(t, h, self.symbolic_zeros) for t, h in zip(tangents, handles, strict=True)]
             assert self.jvp is not None
             pair = self.jvp(*nondiff, spec.unflatten(handles), spec.unflatten(directions))
-            return self._checked(pair, program)
+            return self._checked(pair, out_spec, out_types)
 
         return rule
 
-    def _checked(self, pair: Any, program: Program) -> list[Tensor | None]:
+    def _checked(self, pair: Any, wanted: Any, out_types: Sequence[TensorType]) -> list[Tensor | None]:
         names = f"Custom JVP rule {name_of(self.jvp)} for function {name_of(self.fun)}"  # pyright: ignore
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
@@ -166,13 +213,13 @@ class custom_jvp(CustomFunction):
                 f"{names} must produce primal and tangent outputs with equal container (pytree) structures, but got "
                 f"{tree.PyTreeDef(out_spec)} and {tree.PyTreeDef(tangent_spec)} respectively."
             )
-        if out_spec != program.out_spec:
+        if out_spec != wanted:
             raise TypeError(
                 f"{names} must produce a pair (list or tuple of length two) where the first element represents the "
                 f"primal output (equal in value to the output of the custom_jvp-decorated function), but its structure "
-                f"is {tree.PyTreeDef(out_spec)} in place of {tree.PyTreeDef(program.out_spec)}."
+                f"is {tree.PyTreeDef(out_spec)} in place of {tree.PyTreeDef(wanted)}."
             )
-        return [_checked_tangent(t, type) for t, type in zip(tangents, program.closed.graph.out_types, strict=True)]
+        return [_checked_tangent(t, type) for t, type in zip(tangents, out_types, strict=True)]
 
 
 def _checked_tangent(value: Any, type: TensorType) -> Tensor | None:

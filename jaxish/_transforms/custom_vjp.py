@@ -19,9 +19,18 @@ from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import Ref, RefArgument, check_aliases, references, returned
 from .._core.residuals import Forward, Rule, differentiating_level, is_tracked, mapped_rule
 from .._core.tree import flatten
-from .custom_function import CustomFunction, SymbolicZero, is_transforming
+from .custom_function import (
+    CustomFunction,
+    Given,
+    SymbolicZero,
+    check_alive,
+    concrete_level,
+    is_perturbed,
+    is_transforming,
+    one_level_out,
+)
 from .flat import Output, argument_names, arrays_from, as_argument, as_output, name_of
-from .program import Program, reference
+from .program import Call, Program, reference, trace_program
 
 
 class CustomVJPCall(Primitive):
@@ -72,6 +81,19 @@ class CustomVJPCall(Primitive):
                 )
             return [*results, *(written.get(source, arguments[source]) for source in self.written)]  # pyright: ignore
         return super().__call__(*inputs)
+
+
+class _GivenVJP(Given):
+    """Results of a forward rule that ran as Python; `saved` is what it keeps for the rule that goes back."""
+
+    rules = ("rule", "saved")
+
+    def __init__(self, count: int, level: int, rule: Rule, saved: Sequence[Tensor]) -> None:
+        super().__init__(count, level)
+        self.rule, self.saved = rule, saved
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        return [*self.rule(primals[: self.count], self.saved, cotangents), *[None] * len(results)]
 
 
 @dataclass(frozen=True)
@@ -155,6 +177,11 @@ class custom_vjp(CustomFunction):
         arrays = [as_argument(leaf, "custom_vjp") for leaf in leaves]
         self._check_aliases(arrays, args, kwargs)
         handles = [ref.handle() for ref in references(arrays)]
+        concrete = concrete_level()
+        if concrete is not None and not handles:
+            perturbed = [is_perturbed(tensor_of(a), concrete) for a in arrays]
+            if not any(perturbed) or differentiating_level() == (concrete, True):
+                return self._concrete(concrete, nondiff, arrays, spec, perturbed)
         tensors = [*map(tensor_of, arrays), *handles]
 
         level = differentiating_level()
@@ -178,6 +205,22 @@ class custom_vjp(CustomFunction):
         inputs = [*program.closure(arrays), *tensors]
         results = program.settled(call(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    def _concrete(
+        self, level: int, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, perturbed: Sequence[bool]
+    ) -> Any:
+        tensors = [*map(tensor_of, arrays)]
+        with one_level_out(arrays, level) as values:
+            if not any(perturbed):
+                unaffected = self(*self._merge(nondiff, spec.unflatten(values)))
+                check_alive(Output(unaffected, name_of(self.fun)).tensors)
+                return unaffected
+            result, residuals = self._ran(nondiff, spec.unflatten(values), spec, perturbed)
+            saved = [*map(tensor_of, residuals.arrays)]
+            check_alive([*result.tensors, *saved])
+        rule = self._rule(nondiff, arrays, spec, result, residuals, 0)
+        found = _GivenVJP(len(tensors), level, rule, saved)(*tensors, *result.tensors)
+        return result.spec.unflatten(arrays_from(found, result.kinds))
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = tree.flatten((args, kwargs))[0]
@@ -208,20 +251,7 @@ class custom_vjp(CustomFunction):
         outputs: list[tuple[Output, _Residuals]] = []
 
         def fwd(*xs: Any) -> Any:
-            own = [x for x in tree.flatten(xs)[0] if isinstance(x, Ref)]
-            if self.symbolic_zeros:
-                pairs = zip(tree.flatten(xs)[0], perturbed, strict=False)
-                xs = spec.unflatten(x if isinstance(x, Ref) else CustomVJPPrimal(x, p) for x, p in pairs)
-            assert self.fwd is not None
-            pair = self.fwd(*self._merge(nondiff, xs))
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise TypeError(
-                    f"Custom VJP fwd rule {name_of(self.fwd)} for function {name_of(self.fun)} must produce a pair (list "
-                    "or tuple of length two) where the first element represents the primal output and the second "
-                    "element represents residuals (i.e. values stored from the forward pass for use on the backward "
-                    f"pass), but instead of a pair the fwd rule produced {pair}."
-                )
-            outputs.append((Output(pair[0], name_of(self.fwd)), _Residuals(pair[1], own, name_of(self.fwd))))
+            outputs.append(self._ran(nondiff, xs, spec, perturbed))
             return [array for part in outputs[-1] for array in part.arrays]
 
         program = self._trace(fwd, arrays, spec)
@@ -231,6 +261,25 @@ class custom_vjp(CustomFunction):
         body = _with_handles(program.closed.graph, arrays)
         forward = _ForwardRule(body, program, handles, len(result.arrays), rule, name_of(self.fun))
         return program, (forward, result)
+
+    def _ran(
+        self, nondiff: Sequence[Any], xs: tuple[Any, ...], spec: Any, perturbed: Sequence[bool]
+    ) -> "tuple[Output, _Residuals]":
+        """Run the forward rule; return the function's own output and what is kept."""
+        own = [x for x in tree.flatten(xs)[0] if isinstance(x, Ref)]
+        if self.symbolic_zeros:
+            pairs = zip(tree.flatten(xs)[0], perturbed, strict=False)
+            xs = spec.unflatten(x if isinstance(x, Ref) else CustomVJPPrimal(x, p) for x, p in pairs)
+        assert self.fwd is not None
+        pair = self.fwd(*self._merge(nondiff, xs))
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(
+                f"Custom VJP fwd rule {name_of(self.fwd)} for function {name_of(self.fun)} must produce a pair (list "
+                "or tuple of length two) where the first element represents the primal output and the second "
+                "element represents residuals (i.e. values stored from the forward pass for use on the backward "
+                f"pass), but instead of a pair the fwd rule produced {pair}."
+            )
+        return Output(pair[0], name_of(self.fwd)), _Residuals(pair[1], own, name_of(self.fwd))
 
     def _rule(
         self,
@@ -365,6 +414,21 @@ def _checked_cotangent(value: Any, type: TensorType, index: int) -> Tensor | Non
     return tensor.conj() if tensor.is_complex() else tensor
 
 
+def _converted(pullback: Callable[..., Any], result: Any) -> tree.Partial:
+    """Return a function of cotangents of `result` as a pytree of what it closes over."""
+    leaves, spec = tree.flatten(result)
+    arrays = [as_argument(x, "custom_gradient") for x in leaves]
+    rebuild = lambda values: ((spec.unflatten(values),), {})  # noqa: E731
+    program = trace_program(pullback, arrays, rebuild, (), "custom_gradient").pure("custom_gradient")
+
+    def pull(captured: Sequence[Array], cotangent: Any) -> Any:
+        inputs = map(tensor_of, map(as_array, (*captured, *tree.flatten(cotangent)[0])))
+        results = Call(program.closed.graph, program.name)(*inputs)
+        return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    return tree.Partial(pull, [Array(t) for t in program.closed.closure()])
+
+
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator for functions that return (result, vjp function) in place of the result.
 
@@ -376,7 +440,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     def fwd(*args: Any) -> Any:
         result, pullback = fun(*args)
-        return result, tree.Partial(pullback) if not isinstance(pullback, tree.Partial) else pullback
+        return result, _converted(pullback, result)
 
     def bwd(pullback: Callable[..., Any], cotangent: Any) -> Any:
         found = pullback(cotangent)
