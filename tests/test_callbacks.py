@@ -321,3 +321,42 @@ def test_callbacks_have_no_derivatives(call, transform):
         return str(error.value).split(".")[0]
 
     assert text(jaxish) == text(jax)
+
+
+def io(j):
+    return lambda x: j.experimental.io_callback(lambda x: x, j.ShapeDtypeStruct((), np.float32), x)
+
+
+EFFECTS = {
+    "vmap of cond": lambda j: j.vmap(lambda x: j.lax.cond(x > 1, io(j), lambda x: x, x))(X[:, 0]),
+    "derivative of checkpoint": lambda j: j.grad(j.checkpoint(lambda x: (io(j)(2.0), x)[1]))(1.0),
+    "checkpoint": lambda j: j.checkpoint(lambda x: (io(j)(2.0), x)[1])(1.0),
+    "derivative": lambda j: j.grad(lambda x: io(j)(2.0) * x)(1.0),
+}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_where_effects_have_a_place(name):
+    agree(EFFECTS[name], weak=False)
+
+
+def test_logged_values(caplog):
+    caplog.set_level("INFO")
+
+    def texts(j):
+        caplog.clear()
+        j.jit(lambda x: j.debug.log("x={}", x * x))(2)
+        j.effects_barrier()
+        return [r.message for r in caplog.records if r.message.startswith("x=")]
+
+    assert texts(jaxish) == texts(jax) == ["x=4"]
+
+
+@pytest.mark.parametrize("call", ["pure_callback", "io_callback"])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.int32])
+def test_types_of_64_bits_are_refused(call, dtype):
+    def program(j):
+        callback = getattr(j, call, None) or j.experimental.io_callback
+        return callback(lambda: np.int32(1), j.core.ShapedArray((), dtype))
+
+    agree(program)

@@ -331,3 +331,34 @@ def test_custom_gradients_that_close_over_their_arguments(wrap):
         )  # fmt: skip
 
     agree(program, weak=False)
+
+
+@pytest.mark.parametrize("result", ["structure", "shape"])
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_results_of_rules_that_differ_from_the_functions(kind, result):
+    """The text of the error is JAX's."""
+
+    def text(j):
+        wrong = (lambda x: (x, x)) if result == "structure" else lambda x: j.numpy.zeros(3)
+        f = getattr(j, kind)(lambda x: x)
+        if kind == "custom_jvp":
+            f.defjvp(lambda p, t: (wrong(p[0]), wrong(t[0]) if result == "structure" else t[0]))
+        else:
+            f.defvjp(lambda x: (wrong(x), None), lambda _, g: (g,))
+        loop = lambda x: j.lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
+        with pytest.raises(TypeError) as error:
+            j.grad(loop)(1.0)
+        return str(error.value)
+
+    assert text(jaxish) == text(jax)
+
+
+def test_inputs_of_converted_closures():
+    def text(j, wrong):
+        f, consts = j.closure_convert(j.vjp(lambda x, z: z * x, 2.0, 3.0)[1], 2.0)
+        with pytest.raises(TypeError) as error:
+            f(*wrong(consts))
+        return str(error.value).split(".")[0]
+
+    for wrong in (lambda consts: (2.0, consts), lambda consts: ((2.0, 2.0), *consts)):
+        assert text(jaxish, wrong) == text(jax, wrong)

@@ -18,7 +18,7 @@ class ShapedArray(AbstractValue):
 
     def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> None:
         self.shape = tuple(map(int, shape))
-        self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+        self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
 
     @property

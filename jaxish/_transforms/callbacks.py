@@ -19,9 +19,10 @@ from torch import Tensor
 from .._compile.structured import Opaque
 from .._core import dtypes, errors, functorch, graph, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
-from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive, batch_front
+from .._core.graph import Graph, TensorType
+from .._core.primitive import Dims, Primitive, batch_front, graphs_of
 from .._core.target import Target
+from .._devices import devices
 from .flat import check_callable, name_of
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
@@ -261,14 +262,15 @@ def debug_callback(
 
     Arguments that are no arrays are passed as they are. Under vmap it is called per example, under grad once, in the
     forward pass. Calls always come in the order of the program, so that `ordered` makes no difference here.
+    `partitioned` asks for a call per device with its part of the arguments: it is refused where there are several.
     Without `callback`, return a `debug_callback` with these options.
     """
     if callback is None:
         if args or kwargs:
             raise TypeError("jax.debug.callback without a callback takes options only.")
         return functools.partial(debug_callback, ordered=ordered, partitioned=partitioned)
-    if partitioned:
-        raise NotImplementedError("debug callbacks with partitioned=True need sharding; leave it out on one device.")
+    if partitioned and len(devices.local_devices()) > 1:
+        raise NotImplementedError("debug callbacks with partitioned=True are not supported on several devices.")
     function, tensors = _HostFunction.of(callback, args, kwargs, static=True)
     Effect(name_of(callback), function)(*tensors)
     return None
@@ -308,6 +310,12 @@ class IOCallback(PureCallback):
         if self.method is None:
             raise ValueError("Cannot `vmap` ordered IO callbacks: the order of the examples is not defined.")
         return super().vmap(size, dims, *inputs)
+
+
+def calls_for_io(body: Graph) -> bool:
+    """Tell whether a graph has an `io_callback` in it, which may be neither repeated nor done for a branch not taken."""
+    primitives = [n.target for n in body.module.graph.nodes if isinstance(n.target, Primitive)]
+    return any(isinstance(p, IOCallback) or any(map(calls_for_io, graphs_of(p))) for p in primitives)
 
 
 def effects_barrier() -> None:

@@ -24,11 +24,14 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     hoisted = [i for i, t in enumerate(captured) if is_inexact(Array(t).dtype)]
 
     def converted(*args_then_consts: Any) -> Any:
-        args, consts = args_then_consts[: len(example_args)], args_then_consts[len(example_args) :]
+        count = len(args_then_consts) - len(hoisted)
+        args, consts = args_then_consts[:count], args_then_consts[count:]
         given_leaves, given_spec = tree.flatten(args)
-        if given_spec != spec:
+        if count < 0 or given_spec != spec:
             raise TypeError(
-                f"closure_convert: expected arguments of structure {tree.PyTreeDef(spec)}, got {tree.PyTreeDef(given_spec)}"
+                "The inputs to the closure produced by closure_convert must have the same Pytree structure as the example "
+                f"arguments passed when closure_convert was called. Expected {tree.PyTreeDef(spec)}, but got "
+                f"{tree.PyTreeDef(given_spec)}"
             )
         given = dict(zip(hoisted, consts, strict=True))
         # What is given in their place is all that is left of the hoisted ones.

@@ -24,7 +24,7 @@ from .._core.avals import ShapedArray
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, differentiable
 from .._core.residuals import is_tracked
-from .flat import arrays_from, check_callable, positional_arguments, signature_of
+from .flat import Output, arrays_from, check_callable, positional_arguments, signature_of
 from .program import Program, trace_program, types_key
 
 
@@ -115,6 +115,30 @@ class _ChecksLevels(TorchFunctionMode):
         if not graph.is_tracing():  # a trace captures them
             check_alive(args)
         return func(*args, **(kwargs or {}))
+
+
+def difference(found: Output, spec: Any, types: Sequence[TensorType], function: str, rule: str) -> str | None:
+    """Say in what the result of a rule differs from the one of its function, in structure or types; None if in nothing.
+
+    `function` and `rule` say whose they are.
+    """
+    found_types = [TensorType.of(a._tensor) for a in found.arrays]
+    if found.spec != spec:
+        what, ends = ("container/pytree structure:", "output container/pytree structure:"), "."
+    elif [(t.shape, t.dtype) for t in found_types] != [(t.shape, t.dtype) for t in types]:
+        what, ends = ("shapes/dtypes of:", "output shapes/dtypes of:"), ""
+    else:
+        return None
+    texts = (_types_text(found.spec, found_types), _types_text(spec, types))
+    return (
+        f"but instead the {rule} output's first element had {what[0]}\n    {texts[0]}\n"
+        f"while {function} had {what[1]}\n    {texts[1]}{ends}"
+    )
+
+
+def _types_text(spec: Any, types: Sequence[TensorType]) -> str:
+    texts = (ShapedArray(t.shape, dtypes.TO_NUMPY[t.dtype]).str_short() for t in types)
+    return str(spec.unflatten(texts)).replace("'", "")
 
 
 class CustomFunction:

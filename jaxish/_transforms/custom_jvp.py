@@ -21,6 +21,7 @@ from .custom_function import (
     SymbolicZero,
     check_alive,
     concrete_level,
+    difference,
     is_transforming,
     one_level_out,
     tangent_argument,
@@ -213,11 +214,17 @@ class custom_jvp(CustomFunction):
                 f"{names} must produce primal and tangent outputs with equal container (pytree) structures, but got "
                 f"{tree.PyTreeDef(out_spec)} and {tree.PyTreeDef(tangent_spec)} respectively."
             )
-        if out_spec != wanted:
+        function = f"the custom_jvp-decorated function {name_of(self.fun)}"
+        wrong = difference(Output(pair[0], names), wanted, out_types, function, "JVP rule")
+        if wrong is not None:
+            alike = (
+                "with leaves of the same shape/dtype"
+                if out_spec == wanted
+                else "of the same container/pytree structure"
+            )
             raise TypeError(
-                f"{names} must produce a pair (list or tuple of length two) where the first element represents the "
-                f"primal output (equal in value to the output of the custom_jvp-decorated function), but its structure "
-                f"is {tree.PyTreeDef(out_spec)} in place of {tree.PyTreeDef(wanted)}."
+                f"{names} must produce a pair (list or tuple of length two) where the first element represents the primal "
+                f"output (equal in value to the output of {function}, and in particular {alike}), {wrong}"
             )
         return [_checked_tangent(t, type) for t, type in zip(tangents, out_types, strict=True)]
 

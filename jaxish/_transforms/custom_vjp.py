@@ -25,6 +25,7 @@ from .custom_function import (
     SymbolicZero,
     check_alive,
     concrete_level,
+    difference,
     is_perturbed,
     is_transforming,
     one_level_out,
@@ -201,7 +202,7 @@ class custom_vjp(CustomFunction):
         program, _ = self._cached("call", nondiff, arrays, spec, lambda: (self._body(nondiff, arrays, spec), None))
         captured, body = len(program.closed.captured), _with_handles(program.closed.graph, arrays)
         written = () if program.uses is None else program.uses.written
-        call = CustomVJPCall(body, functools.cache(lambda: forward()[1][0]), captured, written)
+        call = CustomVJPCall(body, functools.cache(lambda: self._consistent(forward()[1], program)), captured, written)
         inputs = [*program.closure(arrays), *tensors]
         results = program.settled(call(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
@@ -221,6 +222,23 @@ class custom_vjp(CustomFunction):
         rule = self._rule(nondiff, arrays, spec, result, residuals, 0)
         found = _GivenVJP(len(tensors), level, rule, saved)(*tensors, *result.tensors)
         return result.spec.unflatten(arrays_from(found, result.kinds))
+
+    def _consistent(self, found: "tuple[_ForwardRule, Output]", program: Program) -> "_ForwardRule":
+        """Return a traced forward rule. Raises `TypeError` where its results are not like those of the function."""
+        forward, output = found
+        function = f"the custom_vjp-decorated function {name_of(self.fun)}"
+        count = len(output.arrays)
+        wrong = difference(output, program.out_spec, program.closed.graph.out_types[:count], function, "fwd rule")
+        if wrong is not None:
+            raise TypeError(f"{self._must_produce(function)}, {wrong}")
+        return forward
+
+    def _must_produce(self, function: str) -> str:
+        return (
+            f"Custom VJP fwd rule {name_of(self.fwd)} for function {name_of(self.fun)} must produce a pair (list or tuple of "  # pyright: ignore
+            f"length two) where the first element represents the primal output (equal to the output of {function}) and the "
+            "second element represents residuals (i.e. values stored from the forward pass for use on the backward pass)"
+        )
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = tree.flatten((args, kwargs))[0]
@@ -273,12 +291,8 @@ class custom_vjp(CustomFunction):
         assert self.fwd is not None
         pair = self.fwd(*self._merge(nondiff, xs))
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(
-                f"Custom VJP fwd rule {name_of(self.fwd)} for function {name_of(self.fun)} must produce a pair (list "
-                "or tuple of length two) where the first element represents the primal output and the second "
-                "element represents residuals (i.e. values stored from the forward pass for use on the backward "
-                f"pass), but instead of a pair the fwd rule produced {pair}."
-            )
+            must = self._must_produce(f"the custom_vjp-decorated function {name_of(self.fun)}")
+            raise TypeError(f"{must}, but instead of a pair the fwd rule {name_of(self.fwd)} produced {pair}.")
         return Output(pair[0], name_of(self.fwd)), _Residuals(pair[1], own, name_of(self.fwd))
 
     def _rule(

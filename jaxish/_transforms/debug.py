@@ -73,6 +73,22 @@ def print(
     return None
 
 
+def log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    _use_logging: bool = True,
+    **kwargs: Any,
+) -> Callable[..., Any] | None:
+    """Do what `print` does, the text going to the logger "jaxish"."""
+    return print(
+        fmt, *args, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check,
+        _use_logging=_use_logging, **kwargs,
+    )  # fmt: skip
+
+
 def breakpoint(
     *,
     backend: str | None = None,

@@ -20,6 +20,7 @@ from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import check_aliases, references
+from .callbacks import calls_for_io
 from .flat import argument_names, arrays_from, as_argument, check_callable, name_of, wraps
 from .program import trace_program
 from .signature import UNSPECIFIED, Signature
@@ -59,8 +60,14 @@ class Checkpoint(Primitive):
         return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        results = residuals.differentiated(self.body, inputs, Inline, self.save)
+        results = residuals.differentiated(self.body, inputs, _half, self.save)
         return super().__call__(*inputs) if results is None else results
+
+
+def _half(body: Graph) -> Primitive:
+    if calls_for_io(body):
+        raise NotImplementedError("Effects not supported in partial-eval of `checkpoint`/`remat`: io_callback")
+    return Inline(body)
 
 
 def checkpoint(

@@ -20,6 +20,7 @@ from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._core.target import Target
+from ..._transforms.callbacks import calls_for_io
 from ..._transforms.flat import arrays_from, name_of
 from ..._transforms.program import Program
 from .bodies import Operands, concrete, trace_body
@@ -62,6 +63,8 @@ class Cond(Opaque):
         if dims[0] is None:
             results = Cond(branches)(index, *operands)
         else:
+            if any(map(calls_for_io, branches)):
+                raise NotImplementedError("IO effect not supported in vmap-of-cond.")
             index = index.movedim(dims[0], 0)
             results = _select(index, [Inline(b)(*operands) for b in branches])
         return results, [0] * len(results)
