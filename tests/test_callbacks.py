@@ -353,10 +353,11 @@ def test_logged_values(caplog):
 
 
 @pytest.mark.parametrize("call", ["pure_callback", "io_callback"])
+@pytest.mark.parametrize("make", [lambda j: j.core.ShapedArray, lambda j: j.ShapeDtypeStruct])
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.int32])
-def test_types_of_64_bits_are_refused(call, dtype):
+def test_types_of_64_bits_are_refused(call, make, dtype):
     def program(j):
         callback = getattr(j, call, None) or j.experimental.io_callback
-        return callback(lambda: np.int32(1), j.core.ShapedArray((), dtype))
+        return callback(lambda: np.int32(1), make(j)((), dtype))
 
     agree(program)

@@ -103,3 +103,13 @@ def test_a_mapped_jvp_is_that_of_the_rule():
 def test_grad_of_a_call_that_is_not_mapped_is_that_of_the_function():
     slope = jaxish.grad(lambda x: marked(jaxish)(x, 2.0)["a"])(1.0)
     np.testing.assert_allclose(float(slope), 2 * np.cos(1.0), rtol=1e-6)
+
+
+def test_rules_of_the_decorated_function():
+    def program(j):
+        f = batching(j).custom_vmap(j.custom_jvp(lambda x: 2.0 * x))
+        f.def_vmap(lambda size, batched, x: (3.0 * x, batched[0]))
+        f.defjvp(lambda x, t: (f(*x), 5.0 * t[0]))
+        return f(1.0), j.vmap(f)(X), j.jvp(f, (1.0,), (1.0,)), hasattr(f, "defvjp")
+
+    agree(program)

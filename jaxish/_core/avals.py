@@ -76,7 +76,7 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
-        self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+        self.dtype = dtypes.dtype_of(dtype)
         self.sharding = sharding
         self.weak_type = weak_type
         self.is_ref = is_ref

@@ -10,6 +10,7 @@ from .._core import derived, functorch, graph, tree
 from .._core.array import tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
+from .custom_function import Definitions
 from .flat import Output, arrays_from, as_argument, check_callable, name_of, positional_arguments, signature_of
 from .program import Program, trace_program
 
@@ -87,7 +88,7 @@ def _batch(tensor: Tensor, batched: bool, wanted: bool, size: int) -> Tensor:
     return batch_front(tensor, None, size) if wanted and not batched else tensor
 
 
-class custom_vmap:
+class custom_vmap(Definitions):
     """A function with a batching rule of its own, set by `def_vmap`.
 
     `rule(axis_size, in_batched, *args)` gets the arguments batched along their axis 0 where `in_batched`, a list of

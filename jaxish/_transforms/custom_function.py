@@ -141,7 +141,18 @@ def _types_text(spec: Any, types: Sequence[TensorType]) -> str:
     return str(spec.unflatten(texts)).replace("'", "")
 
 
-class CustomFunction:
+class Definitions:
+    """What lets one define rules of the decorated function where that is of another of these kinds."""
+
+    fun: Callable[..., Any]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("defjvp", "defjvps", "defvjp", "def_vmap"):
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class CustomFunction(Definitions):
     """What custom_jvp and custom_vjp share: arguments by position, nondifferentiable ones, metadata."""
 
     def __init__(
