@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+import jaxish
+
 XS = np.linspace(-1, 1, 5).astype(np.float32)
 W = np.random.RandomState(0).randn(3, 3).astype(np.float32)
 X = np.random.RandomState(1).randn(4, 3).astype(np.float32)
@@ -264,3 +266,73 @@ def test_the_gradient_of_a_scan_stacks_only_what_going_back_reads():
     # The derivative of tanh reads its result, which is saved once; the carry itself is not.
     assert len(forward.out_types) == len(scan.body.out_types) + 1
     assert _carries_read(backward, scan.consts, scan.carries) == []
+
+
+def raised(program, jax):
+    with pytest.raises(Exception) as caught:
+        program(jax)
+    return type(caught.value).__name__, str(caught.value)
+
+
+STRUCTURES = {
+    "another length": lambda j: j.lax.scan(lambda c, x: ((1, 2), x), (1, 2, 3), XS),
+    "another key": lambda j: j.lax.scan(lambda c, x: ({"a": 1}, x), {"b": 1}, XS),
+    "another key below": lambda j: j.lax.while_loop(lambda c: True, lambda c: ({"a": 1},), ({"b": 1},)),
+    "further key": lambda j: j.lax.scan(lambda c, x: ({"a": 1, "b": 2}, x), {"a": 1}, XS),
+    "several places": lambda j: j.lax.scan(
+        lambda c, x: ({"a": (1,), "b": {"a": 3}}, x), {"a": (1, 2), "b": {"c": 3}}, XS
+    ),
+    "no body": lambda j: j.lax.scan(42, 0, XS),
+    "no predicate": lambda j: j.lax.cond(None, lambda: 0, lambda: 1),
+    "a function for a predicate": lambda j: j.lax.cond(rnn, lambda: 0, lambda: 1),
+    "a function for an index": lambda j: j.lax.switch(rnn, [lambda: 0, lambda: 1]),
+    "branches": lambda j: j.lax.cond(True, lambda: {"a": 1}, lambda: {"b": 1}),
+    "bounds": lambda j: j.lax.fori_loop(np.uint8(0), 3, lambda i, c: c, 1.0),
+    "bounds of one kind": lambda j: j.lax.fori_loop(np.int16(0), np.int32(3), lambda i, c: c, 1.0),
+}
+
+
+@pytest.mark.parametrize("program", STRUCTURES.values(), ids=STRUCTURES)
+def test_errors_are_in_jax_words(program):
+    assert raised(program, jaxish) == raised(program, real_jax)
+
+
+BOUNDS = {
+    "of floats": lambda j: j.lax.fori_loop(0.5, 3.5, lambda i, c: c + i, 1.0),
+    "that are differentiated": lambda j: j.grad(lambda x: j.lax.fori_loop(x, x + 2.0, lambda i, c: c * i, x))(2.0),
+    "of floats, traced": lambda j: j.jit(lambda n: j.lax.fori_loop(0.0, n, lambda i, c: c + i, 1.0))(3.0),
+    "of 16 bits and a number": lambda j: j.lax.fori_loop(np.int16(0), 3, lambda i, c: c + i, np.int16(1)),
+    "of a number and 16 bits": lambda j: j.lax.fori_loop(0, np.int16(3), lambda i, c: c + i, np.int16(1)),
+    "of 16 bits and a traced number": lambda j: j.jit(
+        lambda n: j.lax.fori_loop(np.int16(0), n, lambda i, c: c + i, np.int16(1))
+    )(3),
+}
+
+
+@pytest.mark.parametrize("program", BOUNDS.values(), ids=BOUNDS)
+def test_bounds(program):
+    agree(program)
+
+
+def test_lanes_do_not_see_the_derivatives_of_branches_that_they_do_not_take():
+    def safe_root(j):
+        return lambda x: j.lax.cond(x < 1e-3, lambda _: 1e-3, lambda _: j.numpy.sqrt(x), ())
+
+    def loss(j):
+        return lambda x: j.vmap(safe_root(j))(x).sum()
+
+    xs = np.array([0.0, 1.0, 4.0], np.float32)
+    agree(lambda j: j.grad(loss(j))(xs))
+    agree(lambda j: j.jit(j.grad(loss(j)))(xs))
+    agree(lambda j: j.vmap(lambda x: j.lax.switch(j.numpy.int32(x), [lambda x: 0.0, j.numpy.sqrt], x))(xs))
+
+
+def test_what_a_batched_loop_hands_on_stays_unbatched():
+    def handed_on(j):
+        def f(w, x, stop):
+            _, x, w = j.lax.while_loop(lambda c: c[0] < stop, lambda c: (c[0] + 1, c[1] @ c[2], c[2]), (0, x, w))
+            return w, x
+
+        return j.vmap(f, (None, 0, 0), (None, 0))(W, X, np.arange(4))
+
+    agree(handed_on)

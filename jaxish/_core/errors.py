@@ -76,9 +76,10 @@ _HINTS = {
         "would depend on values: use jnp.where(mask, x, y), or a function with a size= argument such as jnp.nonzero."
     ),
     UnexpectedTracerError: (
-        "Encountered an unexpected tracer: an array with shape {shape} escaped the transformation (jit, vmap, "
-        "grad, scan, ...) that made it, probably through a global, an attribute or a closure. Return it from the "
-        "transformed function in place of storing it."
+        "Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to "
+        "an intermediate value with type {shape} to escape the scope of the transformation (jit, vmap, grad, scan, ...). "
+        "JAX transformations require that functions explicitly return their outputs, and disallow saving intermediate "
+        "values to global state, in an attribute or a closure. {detail}"
     ),
 }
 

@@ -58,3 +58,10 @@ def _of_sizes(kind: type, pairs: list[Any], others: list[Any], path: str) -> Dif
 def _metadata(node: Any) -> Any:
     data = (tree.PyTreeDef(tree.flatten(node)[1]).node_data() or (None, None))[1]
     return tuple(data) if isinstance(data, list) else data
+
+
+def listed(sentences: list[str]) -> str:
+    """Return sentences without their full stops as a paragraph, or as a list where there are more than one."""
+    if len(sentences) == 1:
+        return f"{sentences[0][0].upper() if sentences[0].startswith('the ') else sentences[0][0]}{sentences[0][1:]}."
+    return "\n".join(f"  * {s}{'.' if s is sentences[-1] else ';'}" for s in sentences)

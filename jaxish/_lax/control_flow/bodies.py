@@ -10,6 +10,7 @@ from ..._core import dtypes, graph, tree
 from ..._core.array import Array, tensor_of, type_text
 from ..._core.promotion import convert
 from ..._core.refs import check_aliases, references
+from ..._core.tree_differences import differences, listed
 from ..._transforms.flat import argument_names, as_argument, name_of
 from ..._transforms.program import Program, programs_of, trace_program, types_key
 
@@ -61,7 +62,7 @@ def carry_program(
     """
     program = trace(init.arrays)
     avals, spec = carry_spec(program)
-    check_structure(init.spec, spec, what, body)
+    check_structure(init.spec, spec, what)
     promoted = [_promoted(a, out) for a, out in zip(init.arrays, avals, strict=True)]
     if any(p is not a for p, a in zip(promoted, init.arrays, strict=True)):
         init = Operands(promoted, init.spec)
@@ -78,14 +79,18 @@ def _promoted(value: Array, out: Any) -> Array:
     return value if dtype == value.dtype else Array(convert(tensor_of(value), dtypes.to_torch(dtype)))
 
 
-def check_structure(given: tree.Spec, returned: tree.Spec, what: str, body: Callable[..., Any]) -> None:
+def check_structure(given: tree.Spec, returned: tree.Spec, what: str) -> None:
     """Raise `TypeError` when a loop's carry comes back as another pytree."""
     if given == returned:
         return
+    found = [
+        f"the input carry {'component ' * bool(d.path)}c{d.path} is a {d.first} but the corresponding component of the "
+        f"carry output is a {d.second}, so {d.reason}"
+        for d in differences(given, returned)
+    ]
     raise TypeError(
-        f"{what} body function carry input and carry output must have the same pytree structure, but they differ: the "
-        f"input carry of {name_of(body)} has structure {tree.PyTreeDef(given)}, its output carry "
-        f"{tree.PyTreeDef(returned)}. Revise the function so that the carry output has the same structure as the input."
+        f"{what} body function carry input and carry output must have the same pytree structure, but they differ:\n\n"
+        f"{listed(found)}\n\nRevise the function so that the carry output has the same pytree structure as the carry input."
     )
 
 

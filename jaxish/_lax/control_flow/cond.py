@@ -20,8 +20,9 @@ from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._core.target import Target
+from ..._core.tree_differences import differences, listed
 from ..._transforms.callbacks import calls_for_io
-from ..._transforms.flat import arrays_from, name_of
+from ..._transforms.flat import arrays_from, described, name_of
 from ..._transforms.program import Program
 from .bodies import Operands, concrete, trace_body
 from .references import ends_of, put_back, threaded, values_of, written_by
@@ -66,7 +67,12 @@ class Cond(Opaque):
             if any(map(calls_for_io, branches)):
                 raise NotImplementedError("IO effect not supported in vmap-of-cond.")
             index = index.movedim(dims[0], 0)
-            results = _select(index, [Inline(b)(*operands) for b in branches])
+            taken = [index == i for i in range(len(branches) - 1)]
+            taken.append(index >= len(branches) - 1)
+            results = _select(
+                index,
+                [Inline(b)(*_stopped(t, operands, dims[1:])) for b, t in zip(branches, taken, strict=True)],
+            )
         return results, [0] * len(results)
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -84,6 +90,21 @@ class Cond(Opaque):
         seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
         found = iter(Cond(branches)(index, *operands, *seeds))
         return [None, *(next(found) if w else None for w in wanted)]
+
+
+def _stopped(taken: Tensor, operands: Sequence[Tensor], dims: Dims) -> list[Tensor]:
+    """Return the operands, constants to derivatives in the lanes that do not take a branch.
+
+    There its derivatives may be infinite, and zero cotangents times that would be NaN.
+    """
+
+    def stopped(operand: Tensor, dim: int | None) -> Tensor:
+        if dim is None or not differentiable(operand.dtype):
+            return operand
+        lanes = taken.reshape([-1 if i == dim else 1 for i in range(operand.dim())])
+        return torch.where(lanes, operand, operand.detach())
+
+    return [stopped(o, d) for o, d in zip(operands, dims, strict=True)]
 
 
 def _select(index: Tensor, results: Sequence[Sequence[Tensor]]) -> list[Tensor]:
@@ -115,6 +136,10 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
         if operands:
             raise TypeError("if 'operand' keyword is passed then no positional operands can be passed")
         operands = (operand,)
+    if pred is None:
+        raise TypeError("cond predicate is None")
+    if callable(pred):
+        raise TypeError(f"Pred type must be either boolean or number, got {pred}.")
     if not is_arraylike(pred):
         raise TypeError(f"Pred must be a scalar, got {pred} of type {type(pred)}")
     predicate = as_array(pred)
@@ -137,6 +162,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         if operands:
             raise TypeError("if 'operand' keyword is passed then no positional operands can be passed")
         operands = (operand,)
+    if not is_arraylike(index):
+        raise TypeError(f"Index type must be an integer, got {index}.")
     position = as_array(index)
     if position.ndim:
         raise TypeError(f"Branch index must be scalar, got {index} of shape {position.shape}.")
@@ -160,7 +187,8 @@ def _branch(
 ) -> Any:
     operands = Operands.of(values, what)
     programs = [trace_body(f, operands.arrays, operands.spec, what) for f in functions]
-    _check_branches(programs, functions, what, names)
+    told = -1 if what == "cond" else 1  # the true branch first
+    _check_branches(programs[::told], functions[::told], what, names[::told])
     # Branches that differ in weak types only: the result is weak where all are.
     kinds = [
         all(column) if all(isinstance(k, bool) for k in column) else column[0]
@@ -206,10 +234,16 @@ def _check_branches(
     for position, program in enumerate(programs[1:], 1):
         pair = f"{names[0]} ({name_of(functions[0])}) and {names[position]} ({name_of(functions[position])})"
         if program.out_spec != first.out_spec:
+            found = [
+                f"{names[0]} output{at} is a {d.first} but {names[position]} output{at} is a {d.second}, so {d.reason}"
+                for d in differences(first.out_spec, program.out_spec)
+                for at in [d.path and f" at path {d.path}"]
+            ]
             raise TypeError(
-                f"{what} branch outputs must have the same pytree structure, but they differ: {pair} give "
-                f"{tree.PyTreeDef(first.out_spec)} and {tree.PyTreeDef(program.out_spec)}. Revise the functions so that "
-                "they have the same pytree structure."
+                f"{what} branch outputs must have the same pytree structure, but they differ:\n\n{names[0]} is "
+                f"{described(functions[0])}\n{names[position]} is {described(functions[position])}\n\n"
+                f"{listed(found)}\n\nRevise {names[0]} and/or {names[position]} so that they have the same pytree "
+                "structure."
             )
         paths = [path for path, _ in tree.leaves_with_path(first.out_spec.unflatten(range(len(first.out_kinds))))]
         for path, left, right in zip(paths, first.out_avals, program.out_avals, strict=True):

@@ -20,7 +20,7 @@ from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._core.refs import RefArgument, references
 from ..._core.target import Target
-from ..._transforms.flat import arrays_from, check_callable
+from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
 from .bodies import Operands, carry_program, trace_body
 from .references import ends_of, put_back, threaded, values_of, written_by
@@ -325,7 +325,8 @@ def scan(
     `unroll` steps are compiled as one (True: all); `_split_transpose` is a hint to XLA that changes no value.
     Raises `TypeError` when the carry changes its structure or type, `ValueError` for axes of different lengths.
     """
-    check_callable(f)
+    if not callable(f):
+        raise TypeError("lax.scan: f argument should be a callable.")
     init_operands = Operands.of(init, "scan")
     x_operands = Operands.of(xs, "scan")
     steps = leading_length(x_operands.arrays, length)

@@ -4,7 +4,6 @@ Called on concrete values outside jit, the loop is a Python loop over the traced
 it. Elsewhere it is the primitive `While`, which has no reverse mode, as in JAX.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,7 +92,7 @@ class While(Opaque):
             carry_dims = [0 if b else None for b in batched]
             varies = derived.batched_outputs(self.cond, [*cond_dims, *carry_dims], size, name)[0]
             found = derived.batched_outputs(self.body, [*body_dims, *carry_dims], size, name)
-            grown = [b or f or varies for b, f in zip(batched, found, strict=True)]
+            grown = [b or f or (varies and not k) for b, f, k in zip(batched, found, self._kept(), strict=True)]
             if grown == batched:
                 break
             batched = grown
@@ -106,10 +105,17 @@ class While(Opaque):
             results = While(test, step, self.cond_consts, self.body_consts)(*moved, *init)
         else:
             # Until every lane is done: lanes that are keep their values.
-            any_left, kept = _until_all_done(test, step, self.cond_consts, self.body_consts, size)
+            any_left, kept = _until_all_done(test, step, self.cond_consts, self.body_consts, batched)
             count = self.cond_consts
             results = While(any_left, kept, count, count + self.body_consts)(*moved[:count], *moved, *init)
         return results, [0 if b else None for b in batched]
+
+    def _kept(self) -> list[bool]:
+        """Tell for each part of the carry whether the body hands it on as it is."""
+        nodes = self.body.module.graph.nodes
+        carry = [node for node in nodes if node.op == "placeholder"][self.body_consts :]
+        returned: Any = self.body.module.graph.output_node().args[0]
+        return [out is node for out, node in zip(returned, carry, strict=True)]
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         cond_consts, body_consts, init = self._parts(primals)
@@ -145,8 +151,13 @@ class While(Opaque):
         )
 
 
-def _until_all_done(test: Graph, step: Graph, cond_consts: int, body_consts: int, size: int) -> tuple[Graph, Graph]:
-    """Return (whether any lane goes on, one step of the lanes that do); the step takes both sets of constants."""
+def _until_all_done(
+    test: Graph, step: Graph, cond_consts: int, body_consts: int, batched: Sequence[bool]
+) -> tuple[Graph, Graph]:
+    """Return (whether any lane goes on, one step of the lanes that do); the step takes both sets of constants.
+
+    What is not `batched` of the carry stays as it is at each step.
+    """
     split, both = cond_consts, cond_consts + body_consts
 
     def any_left(*inputs: Tensor) -> list[Tensor]:
@@ -157,8 +168,8 @@ def _until_all_done(test: Graph, step: Graph, cond_consts: int, body_consts: int
         going = test(*inputs[:split], *carry)[0]
         stepped = step(*inputs[split:both], *carry)
         return [
-            torch.where(going.reshape((size, *[1] * (new.dim() - 1))), new, old)
-            for new, old in zip(stepped, carry, strict=True)
+            torch.where(going.reshape((-1, *[1] * (new.dim() - 1))), new, old) if b else old
+            for new, old, b in zip(stepped, carry, batched, strict=True)
         ]
 
     types = [*test.in_types[:split], *step.in_types]
@@ -240,15 +251,12 @@ def fori_loop(
     """Return the carry after `carry = body_fun(i, carry)` for i from `lower` to `upper`, which is excluded.
 
     With static bounds this is a scan, so that reverse mode works; else a while_loop. `unroll` needs static bounds.
-    Raises `TypeError` for bounds that are no integers of one type.
+    Raises `TypeError` for bounds of different types.
     """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
     bounds = [as_array(lower), as_array(upper)]
-    for bound in bounds:
-        if not dtypes.issubdtype(bound.dtype, np.integer) and bounds[0].dtype == bounds[1].dtype:
-            raise TypeError(f"lower and upper arguments to fori_loop must be integers, got {bound.dtype}")
-    dtype = _index_dtype(lower, upper, bounds)
+    dtype = _index_dtype(*bounds)
     start, stop = _static(lower), _static(upper)
     if start is None or stop is None:
         if unroll is not None:
@@ -265,21 +273,20 @@ def fori_loop(
         i, value = carry
         return (i + 1, body_fun(i, value)), None
 
-    index = Array(torch.full((), start, dtype=dtype, device=default_torch_device()), any(b.weak_type for b in bounds))
+    weak = bounds[0].dtype == bounds[1].dtype and any(b.weak_type for b in bounds)
+    index = Array(torch.full((), start, dtype=dtype, device=default_torch_device()), weak)
     steps = max(stop - start, 0)
     return scan(step, (index, init_val), None, length=steps, unroll=1 if unroll is None else unroll)[0][1]
 
 
-def _index_dtype(lower: Any, upper: Any, bounds: Sequence[Array]) -> torch.dtype:
-    first, second = bounds
-    if first.dtype == second.dtype:
-        return dtypes.to_torch(first.dtype)
-    # A Python integer takes the type of the other bound.
-    for value, other in ((lower, second), (upper, first)):
-        if isinstance(value, int) and dtypes.issubdtype(other.dtype, np.integer):
-            return dtypes.to_torch(other.dtype)
+def _index_dtype(lower: Array, upper: Array) -> torch.dtype:
+    signed = all(dtypes.issubdtype(bound.dtype, np.signedinteger) for bound in (lower, upper))
+    if lower.dtype == upper.dtype or (signed and upper.weak_type and not lower.weak_type):
+        return dtypes.to_torch(lower.dtype)
+    if signed and lower.weak_type and not upper.weak_type:
+        return dtypes.to_torch(upper.dtype)
     raise TypeError(
-        f"lower and upper arguments to fori_loop must have equal types, got {first.dtype} and {second.dtype}"
+        f"lower and upper arguments to fori_loop must have equal types, got {lower.dtype} and {upper.dtype}"
     )
 
 
@@ -288,11 +295,12 @@ def _static(bound: Any) -> int | None:
         if graph.is_batched(bound._tensor) or graph.is_fake(bound._tensor):
             return None
         return int(graph.base_of(bound._tensor))
-    return operator.index(bound) if isinstance(bound, int | np.integer) else None
+    return int(bound) if isinstance(bound, int | float | np.generic | np.ndarray) else None
 
 
 def _dynamic_fori(bounds: Sequence[Array], dtype: torch.dtype, body_fun: Callable[..., Any], init_val: Any) -> Any:
-    start, stop = (Array(convert(tensor_of(b), dtype), b.weak_type) for b in bounds)
+    same = bounds[0].dtype == bounds[1].dtype
+    start, stop = (Array(convert(tensor_of(b), dtype), b.weak_type and same) for b in bounds)
 
     def going(carry: tuple[Any, Any, Any]) -> Any:
         i, end, _ = carry
