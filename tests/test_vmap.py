@@ -68,5 +68,5 @@ def test_an_array_that_leaves_its_vmap_is_refused():
 
     kept = []
     jaxish.vmap(lambda x: kept.append(x) or x)(X)
-    with pytest.raises(jaxish.errors.UnexpectedTracerError, match="escaped"):
+    with pytest.raises(jaxish.errors.UnexpectedTracerError, match="escape the scope"):
         kept[0] + kept[0]

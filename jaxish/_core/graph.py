@@ -43,9 +43,10 @@ from torch.fx.graph_module import _loader
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from . import cache, duals, errors, functorch
+from . import cache, dtypes, duals, errors, functorch
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast
+from .user_frames import users_line
 
 # Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
 # for these, which no dispatch mode sees: of a fake they gave the plain meta tensor that it is made of (2.9 to 2.13).
@@ -168,7 +169,17 @@ def check_alive(tensor: Tensor) -> None:
         interpreter = functorch.peek_interpreter_stack()
         ended = is_batched(tensor) and level > (0 if interpreter is None else interpreter.level())
     if ended:
-        raise errors.tracer_error(errors.UnexpectedTracerError, tuple(tensor.shape))
+        raise _escaped(tensor)
+
+
+def _escaped(tensor: Tensor) -> Exception:
+    created: Any = getattr(base_of(tensor), "created", None)
+    text = f"{dtypes.TO_NUMPY[tensor.dtype].name}[{','.join(map(str, tensor.shape))}]"
+    detail = ""
+    if created is not None:
+        code, line = created
+        detail = f"\nThe leaked intermediate value was created on line {code.co_filename}:{line} ({code.co_name})."
+    return errors.tracer_error(errors.UnexpectedTracerError, text, detail)
 
 
 @dataclass(frozen=True)
@@ -199,7 +210,7 @@ class _TraceFakeMode(FakeTensorMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.ended:
             leaked = next(a for a in tree_leaves((args, kwargs)) if isinstance(a, FakeTensor) and a.fake_mode is self)
-            raise errors.tracer_error(errors.UnexpectedTracerError, tuple(leaked.shape))
+            raise _escaped(leaked)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
@@ -338,6 +349,7 @@ class Trace(TorchDispatchMode):
             node.meta["writes"] = {storage_of(t) for t in written}
         if isinstance(out, Tensor):
             self.bind(out, node)
+            out.created = users_line()  # pyright: ignore
             return
         if not isinstance(out, list | tuple):
             return
