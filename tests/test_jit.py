@@ -266,7 +266,7 @@ def test_a_result_that_is_no_array_is_named_by_its_place():
     def place(j):
         with pytest.raises(TypeError) as caught:
             j.eval_shape(lambda x: {"a": (x, test_stages)}, 1.0)
-        return re.search(r"returned a value of type .* at output component (.*), which is not", str(caught.value))[1]
+        return re.findall(r"returned a value of type .* at output component (.*), which is not", str(caught.value))
 
     assert place(jaxish) == place(jax)
 
@@ -278,9 +278,13 @@ def test_options_of_xla_change_nothing():
 
 
 def test_a_device_for_jit_is_deprecated():
-    for options, device in (({"device": jaxish.devices()[-1]}, jaxish.devices()[-1]), ({"backend": "cpu"}, CPU)):
+    last = jaxish.devices()[-1]
+    for jitted, device in (
+        (functools.partial(jaxish.jit, device=last), last),
+        (functools.partial(jaxish.jit, backend="cpu"), CPU),
+    ):
         with pytest.warns(DeprecationWarning, match="backend and device argument on jit is deprecated"):
-            f = jaxish.jit(lambda x, *, y: (x + y, jaxish.numpy.ones(2)), **options)
+            f = jitted(lambda x, *, y: (x + y, jaxish.numpy.ones(2)))
         assert [x.devices() for x in f(1.0, y=2.0)] == [{device}] * 2
     with pytest.raises(ValueError, match="can't specify both a device and a backend for jit"):
         jaxish.jit(lambda x: x, device=CPU, backend="cpu")
@@ -299,7 +303,7 @@ def test_an_error_tells_where_what_escaped_was_made():
         j.jit(lambda x: kept.append(x * 2) or x)(X)
         with pytest.raises(j.errors.UnexpectedTracerError) as caught:
             kept[0] + 1
-        return re.search(r"was created on line (.*?\.py:\d+)", str(caught.value))[1]
+        return re.findall(r"was created on line (.*?\.py:\d+)", str(caught.value))
 
     assert line(jaxish) == line(jax)
 
@@ -414,3 +418,32 @@ def test_loops_over_different_custom_functions_are_different_code():
     nodes = [node for scale in (2.0, 3.0) for node in loop(scale)._program.closed.graph.module.graph.nodes]
     identities = [node.target.identity() for node in nodes if hasattr(node.target, "identity")]
     assert len(set(identities)) == 2
+
+
+FLOAT0 = np.zeros((2,), jax.dtypes.float0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j, z: j.jit(lambda x: (x, x))({"a": z}),
+        lambda j, z: j.linearize(lambda x: x, np.ones(2, np.int32))[1](z),
+        lambda j, z: j.jit(j.vjp(lambda x, y: x + y, np.ones(2, int), 1)[1])(z),
+    ],
+)
+def test_tangents_of_integers_go_through(program):
+    found, wanted = (j.tree.leaves(program(j, FLOAT0)) for j in (jaxish, jax))
+    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in wanted]
+
+
+PLACES = {
+    "sharding": lambda j: j.jit(lambda x: x.sharding)(X),
+    "sharding under grad": lambda j: j.grad(lambda x: (x.sharding, x)[1])(1.0),
+    "devices": lambda j: j.jit(lambda x: x.devices())(X),
+    "shards": lambda j: j.jit(lambda x: x.addressable_shards)(X),
+}
+
+
+@pytest.mark.parametrize("program", PLACES.values(), ids=PLACES)
+def test_a_traced_array_has_no_place(program):
+    agree(program)

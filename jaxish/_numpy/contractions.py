@@ -51,6 +51,13 @@ def _shapes_text(a: Tensor, b: Tensor) -> str:
     return f"got shapes {tuple(a.shape)} and {tuple(b.shape)}"
 
 
+def _check_contracted(first: int, second: int) -> None:
+    if first != second:
+        raise TypeError(
+            f"dot_general requires contracting dimensions to have the same shape, got ({first},) and ({second},)."
+        )
+
+
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
     out_sharding: NamedSharding | PartitionSpec | None = None,
@@ -64,8 +71,7 @@ def matmul(
     if not x.dim() or not y.dim():
         raise ValueError(f"matmul input operand {0 if not x.dim() else 1} must have ndim at least 1, but it has ndim 0")
     inner = y.shape[-2] if y.dim() > 1 else y.shape[0]
-    if x.shape[-1] != inner:
-        raise TypeError(f"matmul: contracted dimensions must have equal sizes; {_shapes_text(x, y)}.")
+    _check_contracted(x.shape[-1], inner)
     return Array(convert(_batched_product(x, y), result), weak)
 
 
@@ -86,11 +92,9 @@ def dot(
         return Array(convert(unsigned.mul(x, y), result), weak)
     if (x.dim() <= 2 and y.dim() <= 2) or y.dim() == 1:
         inner = y.shape[-2] if y.dim() > 1 else y.shape[0]
-        if x.shape[-1] != inner:
-            raise TypeError(f"dot: contracted dimensions must have equal sizes; {_shapes_text(x, y)}.")
+        _check_contracted(x.shape[-1], inner)
         return Array(convert(product(x, y), result), weak)
-    if x.shape[-1] != y.shape[-2]:
-        raise TypeError(f"dot: contracted dimensions must have equal sizes; {_shapes_text(x, y)}.")
+    _check_contracted(x.shape[-1], y.shape[-2])
     return Array(convert(contract(x, y, [x.dim() - 1], [y.dim() - 2]), result), weak)
 
 

@@ -317,13 +317,15 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
             "primal and tangent arguments to jax.jvp must be tuples or lists; found "
             f"{type(primals).__name__} and {type(tangents).__name__}."
         )
-    leaves, spec = tree.flatten(tuple(primals))
-    tangent_leaves, tangent_spec = tree.flatten(tuple(tangents))
+    leaves, spec = tree.flatten(primals)
+    tangent_leaves, tangent_spec = tree.flatten(tangents)
     if spec != tangent_spec:
         raise TypeError(
             "primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree structure "
             f"{tree.PyTreeDef(spec)} whereas tangents have tree structure {tree.PyTreeDef(tangent_spec)}."
         )
+    if isinstance(primals, list):
+        _, spec = tree.flatten(tuple(primals))
     arrays = [as_argument(leaf, "jvp") for leaf in leaves]
     directions = [_tangent(t, a) for t, a in zip(tangent_leaves, arrays, strict=True)]
     result, out_tangents, aux = _push(fun, arrays, tangent_leaves, spec, directions, has_aux)
@@ -420,7 +422,7 @@ class LinearMap(Linearized):
             _check_linear_argument(tangent, kind, aval)
         directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
         results = list(zip(ends.out_kinds, ends.out_avals, strict=True))
-        device = device_of(*map(as_array, leaves))
+        device = device_of(*(as_argument(leaf, "linearize") for leaf in leaves))
         zeros = [_zeros(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
         if zeros and directions:
             _, transpose, *_ = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)

@@ -100,6 +100,11 @@ _FLOAT0 = _Float0Kind()
 class _Float0(Array):
     __slots__ = ()
 
+    @staticmethod
+    def of(values: np.ndarray) -> "_Float0":
+        """Return what stands for an array without content."""
+        return _Float0(torch.zeros(values.shape, dtype=torch.bool, device=default_torch_device()))
+
     @property
     def kind(self) -> Any:
         return _FLOAT0
@@ -115,7 +120,7 @@ def as_output(leaf: Any, function_name: str, result: Any = None) -> Array:
     Raises `TypeError` for what is none, `ValueError` for a reference, naming its place in the `result`.
     """
     if isinstance(leaf, np.ndarray) and leaf.dtype == dtypes.float0:
-        return _Float0(torch.zeros(leaf.shape, dtype=torch.bool, device=default_torch_device()))
+        return _Float0.of(leaf)
     if not is_arraylike(leaf):
         if isinstance(leaf, Ref):
             return as_result(leaf, function_name, result)
@@ -139,6 +144,8 @@ def as_argument(leaf: Any, transformation: str) -> Array:
     """
     if isinstance(leaf, Ref):
         return RefArgument.of(leaf)
+    if isinstance(leaf, np.ndarray) and leaf.dtype == dtypes.float0:
+        return _Float0.of(leaf)
     if not is_arraylike(leaf):
         raise TypeError(
             f"Cannot interpret value of type {type(leaf)} as an abstract array; it does not have a dtype attribute. "

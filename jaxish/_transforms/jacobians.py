@@ -36,7 +36,7 @@ def jacfwd(
             return fun(*(replaced.get(p, a) for p, a in enumerate(args)), **kwargs)
 
         def push(*tangents: Any) -> Any:
-            out = jvp(of_given, arrays, tangents, has_aux)
+            out = jvp(of_given, tuple(arrays), tangents, has_aux)
             return (out[0], out[1], out[2]) if has_aux else (out[0], out[1], None)
 
         value, columns, aux = vmap(push, out_axes=(None, -1, None))(*_standard_basis(arrays))

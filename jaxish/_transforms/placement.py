@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from .._core import config, graph, transfers, tree
-from .._core.array import Array, as_array, from_kind, tensor_of, type_text
+from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of
+from .._core.errors import ConcretizationTypeError, tracer_error
 from .._core.extended import ExtendedArray
 from .._devices import devices, meshes
 from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
 from .._devices.memory import Space
-from .._devices.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, resolve
+from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
 
 
@@ -240,7 +241,29 @@ def _device(self: Array) -> Any:
 
 def _devices(self: Array) -> set[devices.Device]:
     """Return the devices that hold the array."""
+    _check_concrete(self, "The devices() method was called")
     return sharding_of(self).device_set
+
+
+def _sharding(self: Array) -> Sharding:
+    if graph.is_tracer(self._tensor):
+        raise AttributeError(
+            f"The 'sharding' attribute is not available on traced array with shape {type_text(self)}. To query sharding "
+            "information on tracers, use `jax.typeof(x)`."
+        )
+    return sharding_of(self)
+
+
+def _addressable_shards(self: Array) -> list[Shard]:
+    _check_concrete(self, "The 'addressable_shards' attribute is not available")
+    return shards_of(self)
+
+
+def _check_concrete(array: Array, what: str) -> None:
+    if is_abstract(array):
+        text = type_text(array)
+        detail = f"{what} on traced array with shape {text}."
+        raise tracer_error(ConcretizationTypeError, text, detail, graph.origin(array._tensor))
 
 
 def _platform(self: Array) -> str:
@@ -273,8 +296,8 @@ _ATTRIBUTES: dict[str, Any] = {
     "devices": _devices,
     "platform": _platform,
     "to_device": _to_device,
-    "sharding": property(sharding_of, doc="How the array lies over devices."),
-    "addressable_shards": property(shards_of, doc="The parts of the array on this process's devices."),
+    "sharding": property(_sharding, doc="How the array lies over devices."),
+    "addressable_shards": property(_addressable_shards, doc="The parts of the array on this process's devices."),
     "global_shards": property(lambda self: shards_of(self, everywhere=True), doc="The parts on all devices."),
     "addressable_data": _addressable_data,
     "aval": property(_aval),
