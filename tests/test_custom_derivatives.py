@@ -362,3 +362,21 @@ def test_inputs_of_converted_closures():
 
     for wrong in (lambda consts: (2.0, consts), lambda consts: ((2.0, 2.0), *consts)):
         assert text(jaxish, wrong) == text(jax, wrong)
+
+
+@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f)], ids=["plain", "jit"])
+def test_rules_know_what_is_differentiated(wrap):
+    def program(j):
+        seen = []
+        f = j.custom_vjp(lambda x, y: x * y)
+
+        def fwd(x, y):
+            seen.append((x.perturbed, y.perturbed))
+            return x.value * y.value, (x.value, y.value)
+
+        f.defvjp(fwd, lambda r, g: (r[1] * g, r[0] * g), symbolic_zeros=True)
+        g = wrap(j, f)
+        values = j.grad(g)(2.0, 3.0), j.grad(lambda y: g(2.0, y))(3.0), j.grad(g, (0, 1))(2.0, 3.0)
+        return values, [bool(x) for pair in seen for x in pair]
+
+    agree(program)

@@ -173,7 +173,7 @@ def _custom_vjp_call(
     *args: Any, call_jaxpr: ClosedJaxpr, fwd_jaxpr_thunk: Any, num_consts: int, name: str = "", **_options: Any
 ) -> list[Array]:
     body = graph_of(call_jaxpr)
-    return _arrays(CustomVJPCall(body, fwd_jaxpr_thunk, num_consts)(*_tensors(args, body.in_types)))
+    return _arrays(CustomVJPCall(body, fwd_jaxpr_thunk, num_consts, (), name)(*_tensors(args, body.in_types)))
 
 
 def _checkpoint(*args: Any, jaxpr: Jaxpr | ClosedJaxpr, policy: Any, **_options: Any) -> list[Array]:

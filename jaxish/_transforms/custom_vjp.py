@@ -37,20 +37,23 @@ from .program import Call, Program, reference, trace_program
 class CustomVJPCall(Primitive):
     """A call of a custom_vjp function, not yet differentiated: `body` computes it.
 
-    Under a level that differentiates, the forward rule takes its place, which computes the residuals too.
+    Under a level that differentiates, the forward rule takes its place, which computes the residuals too. `forward`
+    gives it for the arguments that are differentiated.
     """
 
     __name__ = "custom_vjp_call"
-    rules = ("forward",)
+    rules = ("forward", "function_name")
 
     def __init__(
-        self, body: Graph, forward: Callable[[], "_ForwardRule"], captured: int, written: Sequence[Ref | int] = ()
-    ) -> None:
+        self, body: Graph, forward: Callable[[tuple[bool, ...]], "_ForwardRule"], captured: int,
+        written: Sequence[Ref | int] = (), function_name: str = "",
+    ) -> None:  # fmt: skip
         self.body, self.forward, self.captured, self.written = body, forward, captured, tuple(written)
+        self.function_name = function_name
 
     def equation(self) -> tuple[str, dict[str, Any]] | None:
         return self.__name__, {
-            "name": self.forward().function_name, "call_jaxpr": self.body, "fwd_jaxpr_thunk": self.forward,
+            "name": self.function_name, "call_jaxpr": self.body, "fwd_jaxpr_thunk": self.forward,
             "num_consts": self.captured,
         }  # fmt: skip
 
@@ -66,14 +69,15 @@ class CustomVJPCall(Primitive):
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name, argument_dims = popped_axis(), dims[self.captured :]
         body = derived.batched(self.body, dims, size, name)
-        forward = functools.cache(lambda: self.forward().mapped(size, argument_dims, name))
-        results = CustomVJPCall(body, forward, self.captured, self.written)(*inputs)
+        forward = functools.cache(lambda perturbed: self.forward(perturbed).mapped(size, argument_dims, name))
+        results = CustomVJPCall(body, forward, self.captured, self.written, self.function_name)(*inputs)
         return results, [0] * len(results)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         level = differentiating_level()
         if level is not None:
-            arguments, forward = inputs[self.captured :], self.forward()
+            arguments = inputs[self.captured :]
+            forward = self.forward(_perturbed(arguments, level))
             results, written, _ = forward.apply(arguments, level[0])
             if not all(isinstance(source, int) for source in self.written) or not written.keys() <= {*self.written}:
                 raise NotImplementedError(
@@ -95,6 +99,11 @@ class _GivenVJP(Given):
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return [*self.rule(primals[: self.count], self.saved, cotangents), *[None] * len(results)]
+
+
+def _perturbed(arguments: Sequence[Tensor], level: tuple[int, bool]) -> tuple[bool, ...]:
+    """Return which arguments a level, of which is known whether it goes in reverse, differentiates."""
+    return tuple(not level[1] or is_tracked(t, level[0]) for t in arguments)
 
 
 @dataclass(frozen=True)
@@ -186,15 +195,13 @@ class custom_vjp(CustomFunction):
         tensors = [*map(tensor_of, arrays), *handles]
 
         level = differentiating_level()
-        # Where the function is only traced, a later derivative may be with respect to any argument.
-        perturbed = tuple(level is None or not level[1] or is_tracked(t, level[0]) for t in tensors)
 
-        def forward() -> tuple[Program, tuple[_ForwardRule, Output]]:
+        def forward(perturbed: tuple[bool, ...]) -> tuple[Program, tuple[_ForwardRule, Output]]:
             what = f"fwd {perturbed}" if self.symbolic_zeros else "fwd"
             return self._cached(what, nondiff, arrays, spec, lambda: self._forward(nondiff, arrays, spec, perturbed))
 
         if level is not None:
-            call, output = forward()[1]
+            call, output = forward(_perturbed(tensors, level))[1]
             results, written, depends = call.apply(tensors, level[0])
             for (source, tensor), same in zip(written.items(), depends, strict=True):
                 reference(source, arrays)._take_back(tensor, same)
@@ -202,7 +209,8 @@ class custom_vjp(CustomFunction):
         program, _ = self._cached("call", nondiff, arrays, spec, lambda: (self._body(nondiff, arrays, spec), None))
         captured, body = len(program.closed.captured), _with_handles(program.closed.graph, arrays)
         written = () if program.uses is None else program.uses.written
-        call = CustomVJPCall(body, functools.cache(lambda: self._consistent(forward()[1], program)), captured, written)
+        rule = functools.cache(lambda perturbed: self._consistent(forward(perturbed)[1], program))
+        call = CustomVJPCall(body, rule, captured, written, name_of(self.fun))
         inputs = [*program.closure(arrays), *tensors]
         results = program.settled(call(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
