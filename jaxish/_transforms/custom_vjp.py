@@ -171,7 +171,7 @@ class custom_vjp(CustomFunction):
 
         The tuple has one cotangent per differentiable argument, None for zero. With `symbolic_zeros`, `fwd` gets
         `CustomVJPPrimal` objects (value and whether it is perturbed) and zero cotangents come as `SymbolicZero`.
-        `optimize_remat` asks that residuals nobody reads are not computed. That holds anyway: `fwd` is traced.
+        `optimize_remat` asks that residuals nobody reads are not computed: in traces that holds without it.
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
         self._traced.clear()
