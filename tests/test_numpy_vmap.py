@@ -83,7 +83,7 @@ CALLS = {
 # These take sizes, dtypes, texts, files or settings, and no array that could be batched.
 NO_ARRAYS = {
     "arange", "array_repr", "array_str", "bartlett", "blackman", "broadcast_shapes", "diag_indices", "einsum_path",
-    "empty", "eye", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromstring", "get_printoptions", "hamming",
+    "empty", "eye", "from_dlpack", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromstring", "get_printoptions", "hamming",
     "hanning", "identity", "indices", "load", "mask_indices", "ones", "printoptions", "promote_types", "result_type",
     "save", "savez", "set_printoptions", "tri", "tril_indices", "trim_zeros", "triu_indices", "zeros", "fft.fftfreq",
     "fft.rfftfreq",

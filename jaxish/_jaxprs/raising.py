@@ -77,6 +77,9 @@ class _Raising:
 
     def _output(self, atom: Atom, known: Any) -> Atom:
         if known is not None and isinstance(known.dtype, dtypes.ExtendedDType):
+            made = self.writer_of(atom)
+            if made is not None and made.primitive.name == "random_unwrap":
+                return made.invars[0]
             return self.emit("random_wrap", [atom], {"impl": known.dtype}, ShapedArray(known.shape, known.dtype))
         if known is not None and known.weak_type and isinstance(atom, Var) and not atom.aval.weak_type:
             atom.aval = ShapedArray(known.shape, known.dtype, True)

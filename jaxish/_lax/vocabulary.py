@@ -271,16 +271,18 @@ _BESIDE_LAX = {
 
 # Those that `jax.lax` alone lists.
 _IN_LAX_ONLY = {"mulhi", "optimization_barrier", "scatter-sub", "split", "stack", "stage", "tile", "unstack"}
+# Those that neither lists: keys as their words.
+_UNLISTED = {"random_wrap", "random_unwrap"}
 
 
 def of_lax() -> dict[str, Primitive]:
     """Return the primitives that `jax.lax` lists, by the names that they have there: `sin_p`, `scatter_add_p`."""
-    return {f"{name.replace('-', '_')}_p": named(name) for name in names() if name not in _BESIDE_LAX}
+    return {f"{name.replace('-', '_')}_p": named(name) for name in names() if name not in {*_BESIDE_LAX, *_UNLISTED}}
 
 
 def of_extend() -> dict[str, Primitive]:
     """Return the primitives that `jax.extend.core.primitives` lists, by the names that they have there."""
-    listed = (name for name in names() if name not in _IN_LAX_ONLY)
+    listed = (name for name in names() if name not in _IN_LAX_ONLY | _UNLISTED)
     return {_BESIDE_LAX.get(name, f"{name.replace('-', '_')}_p"): named(name) for name in listed}
 
 

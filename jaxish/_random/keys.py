@@ -16,6 +16,7 @@ from .._core import config, dtypes, transfers
 from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
+from .._jaxprs.primitive import define
 from .._transforms import key_reuse
 from .generators import GENERATORS, PRNGImpl
 from .key_array import KeyArray, KeyDType, PRNGSpec, is_checked, resolve, unused
@@ -152,6 +153,10 @@ def key_data(keys: ArrayLike) -> Array:
     """Return the words of keys as a uint32 array with the dimensions of a key behind those of the keys."""
     typed, _ = check_key("key_data", keys, allow_batched=True, consume=False)
     return Array(tensor_of(typed))
+
+
+define("random_wrap", lambda words, *, impl: wrap_key_data(words, dtype=impl))
+define("random_unwrap", key_data)
 
 
 def key_impl(keys: ArrayLike) -> str | PRNGSpec:

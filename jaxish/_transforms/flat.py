@@ -61,8 +61,9 @@ class FlatFunction:
         self.fun, self.kinds, self.rebuild, self.has_aux = fun, kinds, rebuild, has_aux
 
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
-        self.given = arrays_from(tensors, self.kinds)
-        args, kwargs = self.rebuild(self.given)
+        given = arrays_from(tensors, self.kinds)
+        self.given = given if any(isinstance(x, Ref) for x in given) else ()  # tracers must not outlive the call
+        args, kwargs = self.rebuild(given)
         result = self.fun(*args, **kwargs)
         if self.has_aux:
             result, aux = _pair(result)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..._compile import executable
 from ..._compile.lowering import choice
 from ..._compile.structured import Opaque
-from ..._core import config, derived, dtypes, graph, tree
+from ..._core import config, derived, dtypes, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
@@ -218,13 +218,15 @@ def _chosen_later(index: Tensor, programs: Sequence[Program], operands: Operands
 
 def _as_primitive(branches: Sequence[ClosedGraph]) -> tuple[Cond, list[Tensor]]:
     """Return the branches with the same inputs, each with all that any captures, and the captured tensors."""
-    captured = {id(t): t for branch in branches for t in branch.captured}
+    # Asking for the closure tells that the branch is used, by which keys are consumed.
+    pairs = [pair for b in branches for pair in zip(b.captured, b.closure(), strict=True)]
+    captured = {id(t): (t, now) for t, now in pairs}
     places = {key: place for place, key in enumerate(captured)}
     own = branches[0].graph.in_types[len(branches[0].captured) :]
-    types = [*map(TensorType.of, captured.values()), *own]
+    types = [*(TensorType.of(t) for t, _ in captured.values()), *own]
     rest = range(len(captured), len(types))
     graphs = [derived.placed(b.graph, types, [*(places[id(t)] for t in b.captured), *rest]) for b in branches]
-    return Cond(graphs), list(map(graph.lift, captured.values())) if graph.tracing else list(captured.values())
+    return Cond(graphs), [now for _, now in captured.values()]
 
 
 def _check_branches(
