@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from . import dtypes
-from .array import Array, as_array, type_text
+from .array import Array, as_array, default_torch_device, type_text
 
 
 class AbstractValue:
@@ -126,6 +128,12 @@ def short_type_text(x: Any) -> str:
         .replace("uint", "u").replace("int", "i")
     )  # fmt: skip
     return f"{short}[{','.join(map(str, x.shape))}]"
+
+
+def zeros_of(aval: Any, device: torch.device | None = None) -> Array:
+    """Return zeros of this type, on the default device if none is given."""
+    shape, dtype = aval.shape, dtypes.to_torch(aval.dtype)
+    return Array(torch.zeros(shape, dtype=dtype, device=device or default_torch_device()), aval.weak_type)
 
 
 def aval_of(x: Any) -> ShapedArray:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from .._core import dtypes
-from .._core.array import Array, as_array, default_torch_device, tensor_of
-from .._core.avals import ShapedArray, aval_of
+from .._core.array import Array, as_array, tensor_of
+from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.primitive import differentiable
 from .._core.tree_util import register_pytree_node
 
@@ -70,21 +69,15 @@ def is_undefined_primal(x: Any) -> bool:
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """Return the type of the tangents of values of this type: `float0` for integers."""
     if isinstance(aval.dtype, np.dtype) and not differentiable(dtypes.to_torch(aval.dtype)):
-        return _float0(aval.shape)
+        return aval.update(dtype=dtypes.float0, weak_type=False)
     return aval.strip_weak_type()
-
-
-def _float0(shape: Sequence[int]) -> ShapedArray:
-    found = ShapedArray(shape, np.bool_)
-    found.dtype = dtypes.float0
-    return found
 
 
 def zeros_like_aval(aval: ShapedArray) -> Any:
     """Return zeros of this type: NumPy's for `float0`."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype), device=default_torch_device()))
+    return zeros_of(aval.strip_weak_type())
 
 
 def instantiate_zeros(tangent: Any) -> Any:
@@ -214,7 +207,11 @@ axis_primitive_batchers = AxisPrimitiveBatchers()
 
 
 def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any) -> Array:
-    """Return `x` repeated `sz` times along a new dimension `axis`."""
+    """Return `x` repeated `sz` times along a new dimension `axis`. `NotImplementedError` for a mesh axis to lie over."""
+    if mesh_axis is not None:
+        raise NotImplementedError(
+            "batching.broadcast over a mesh axis is not supported; use lax.with_sharding_constraint."
+        )
     t = tensor_of(as_array(x)).unsqueeze(axis)
     return Array(t.expand(*(sz if d == axis % t.dim() else n for d, n in enumerate(t.shape))))
 

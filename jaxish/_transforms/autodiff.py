@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._core import dtypes, duals, tree
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
-from .._core.avals import ShapedArray, aval_of
+from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.primitive import conjugate
 from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
@@ -423,7 +423,7 @@ class LinearMap(Linearized):
         directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
         results = list(zip(ends.out_kinds, ends.out_avals, strict=True))
         device = device_of(*(as_argument(leaf, "linearize") for leaf in leaves))
-        zeros = [_zeros(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
+        zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
         if zeros and directions:
             _, transpose, *_ = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
             # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
@@ -463,7 +463,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     _refuse_reduce_axes(reduce_axes)
     leaves, spec = tree.flatten(primals)
     avals = [aval_of(leaf) for leaf in leaves]
-    zeros = spec.unflatten(_zeros(a, device_of(leaf)) for a, leaf in zip(avals, leaves, strict=True))
+    zeros = spec.unflatten(zeros_of(a, device_of(leaf)) for a, leaf in zip(avals, leaves, strict=True))
     if not all(dtypes.is_inexact(a.dtype) for a in avals):
         raise NotImplementedError(
             "linear_transpose needs floating or complex primals: torch does not differentiate integers. "
@@ -478,7 +478,3 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
             raise TypeError(f"cotangent type does not match function output: {error}") from None
 
     return transposed_fun
-
-
-def _zeros(aval: ShapedArray, device: torch.device) -> Array:
-    return Array(torch.zeros(aval.shape, dtype=dtypes.to_torch(aval.dtype), device=device), aval.weak_type)

@@ -240,15 +240,9 @@ class Effect(Primitive):
                 if sizes:
                     lanes.append((sizes[0], dims))
             else:
-                tensors = [_without_level(t, level.level()) for t in tensors]
+                tensors = [functorch.unwrap_for_grad(t, level.level()) for t in tensors]
         with graph.without_levels():
             return Effect(self.name, self.function, lanes)._base(*tensors)
-
-
-def _without_level(tensor: Tensor, level: int) -> Tensor:
-    if functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level:
-        return functorch.get_unwrapped(tensor)
-    return tensor
 
 
 def debug_callback(

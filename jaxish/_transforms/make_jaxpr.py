@@ -4,11 +4,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import torch
-
-from .._core import axes, config, dtypes
-from .._core.array import Array, default_torch_device
-from .._core.avals import ShapeDtypeStruct
+from .._core import axes, config
+from .._core.avals import ShapeDtypeStruct, zeros_of
 from .._core.tree_util import tree_map
 from .flat import TypeReturned, check_callable, wraps
 from .jit import Jitted
@@ -55,7 +52,4 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _as_value(leaf: Any) -> Any:
     """Return an array in the place of a type."""
-    if not isinstance(leaf, ShapeDtypeStruct):
-        return leaf
-    dtype = dtypes.to_torch(leaf.dtype)
-    return Array(torch.zeros(leaf.shape, dtype=dtype, device=default_torch_device()), leaf.weak_type)
+    return zeros_of(leaf) if isinstance(leaf, ShapeDtypeStruct) else leaf
