@@ -130,3 +130,21 @@ def test_mapped_errors():
 )
 def test_raised(call):
     agree(call)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_custom_rules_stay(kind):
+    def program(j):
+        f = getattr(j, kind)(lambda x: j.numpy.log(x))
+        if kind == "custom_jvp":
+            f.defjvp(lambda primals, tangents: (f(*primals), 100 * tangents[0]))
+        else:
+            f.defvjp(lambda x: (f(x), None), lambda _, g: (100 * g,))
+
+        def loss(x):
+            error, y = of(j).checkify(lambda x: f(x) * 2, errors=of(j).nan_checks)(x)
+            return y, error.get() is None
+
+        return [j.grad(loss, has_aux=True)(x) for x in (np.float32(2), np.float32(-2))]
+
+    agree(program)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, functorch, graph, tree
-from .._core.array import Array, as_array, default_torch_device, tensor_of
-from .._core.avals import ShapeDtypeStruct
+from .._core.array import Array, as_array, tensor_of
+from .._core.avals import ShapeDtypeStruct, zeros_of
 from .._core.graph import TensorType
 from .._core.primitive import Primitive
 from .._core.target import Target
@@ -219,7 +219,10 @@ class _Check(Primitive):
         return []
 
     def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
-        raise AssertionError("a check is not staged")
+        raise NotImplementedError(
+            "A check within a function with a vmap rule, a solver, shard_map or the like is not seen by checkify. Make it a "
+            "check of what goes into that, or comes out."
+        )
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         # Levels are taken off here, as for callbacks; of a batch the last error counts, as in JAX.
@@ -228,7 +231,7 @@ class _Check(Primitive):
             if level.key() == functorch.TransformType.Vmap:
                 tensors = _of_last_error([functorch.unwrap_batched(t, level.level()) for t in tensors])
             else:
-                tensors = [_without_level(t, level.level()) for t in tensors]
+                tensors = [functorch.unwrap_for_grad(t, level.level()) for t in tensors]
         with graph.without_levels():
             return self._base(*tensors)
 
@@ -239,11 +242,6 @@ def _of_last_error(pairs: Sequence[tuple[Tensor, int | None]]) -> list[Tensor]:
         return [t if d is None else t.select(d, 0) for t, d in pairs]
     place = (codes.numel() - 1 - (codes != _NONE).flip(0).to(torch.int32).argmax()).reshape(1)
     return [t if d is None else t.index_select(d, place).squeeze(d) for t, d in pairs]
-
-
-def _without_level(tensor: Tensor, level: int) -> Tensor:
-    tracked = functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level
-    return functorch.get_unwrapped(tensor) if tracked else tensor
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
@@ -413,7 +411,13 @@ class _Checked:
         body = eqn.params[_STRUCTURED[eqn.primitive.name]]
         return self.run(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, []), error, values)
 
-    _jit = _checkpoint = _custom_jvp_call = _custom_vjp_call = _inlined
+    _jit = _checkpoint = _inlined
+
+    def _ruled(self, eqn: Any, error: Error, values: list[Any]) -> tuple[Error, list[Any]]:
+        """Check what the function does, and call it as it is: its rule is for whoever differentiates."""
+        return self._inlined(eqn, error, values)[0], eqn.primitive.bind(*values, **eqn.params)
+
+    _custom_jvp_call = _custom_vjp_call = _ruled
 
     def _cond(self, eqn: Any, error: Error, values: list[Any]) -> tuple[Error, list[Any]]:
         index, *operands = values
@@ -471,13 +475,9 @@ def _filled(error: Error, found: Sequence[Any]) -> Error:
     payloads = dict(error._payloads)
     for other in found:
         for number, leaves in other._payloads.items():
-            payloads.setdefault(number, [_zeros(x) for x in leaves])
+            payloads.setdefault(number, list(map(zeros_of, leaves)))
     sites = _united(error._sites, *(f._sites for f in found))
     return Error(as_array(error._code), dict(sorted(payloads.items())), sites)
-
-
-def _zeros(x: Any) -> Array:
-    return Array(torch.zeros(x.shape, dtype=dtypes.to_torch(x.dtype), device=default_torch_device()))
 
 
 # ------------------------------------------------------------------------------------------------------------ the tables
