@@ -129,7 +129,7 @@ class Program:
     def _with_references(self, tensors: Sequence[Tensor], arrays: Sequence[Array]) -> Any:
         inputs, body = [*self.closure(arrays), *tensors], self.closed.graph
         plain = functorch.peek_interpreter_stack() is None and not graph.tracing
-        results = executable.of(body).run(*inputs) if plain else Call(body)(*inputs)
+        results = executable.of(body).run(*inputs) if plain else Call(body, self.name)(*inputs)
         return self.out_spec.unflatten(map(from_kind, self.settled(results, arrays, inputs), self.out_kinds))
 
     def closure(self, arrays: Sequence[Array] = (), handles: Mapping[int, Tensor] | None = None) -> list[Tensor]:
