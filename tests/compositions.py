@@ -44,7 +44,7 @@ def _arguments(spec: str) -> list[tuple[str, str, tuple[int, ...]]]:
     return found
 
 
-def _function(library: Any, expression: str, names: Sequence[str]) -> Callable[..., list[Any]]:
+def function_of(library: Any, expression: str, names: Sequence[str]) -> Callable[..., list[Any]]:
     """Return the expression as a function of its arguments, giving the results that have derivatives."""
     scope = {
         "jax": library, "jnp": library.numpy, "lax": library.lax, "nn": library.nn, "random": library.random, "np": np,
@@ -59,7 +59,7 @@ def _function(library: Any, expression: str, names: Sequence[str]) -> Callable[.
     return function
 
 
-def _loss(library: Any, function: Callable[..., list[Any]]) -> Callable[..., Any]:
+def loss_of(library: Any, function: Callable[..., list[Any]]) -> Callable[..., Any]:
     def loss(*args: Any) -> Any:
         total = library.numpy.zeros(())
         for leaf in function(*args):
@@ -80,14 +80,14 @@ class Case:
         generator = np.random.default_rng(zlib.crc32(expression.encode()))
         self.args = [_values(d, (BATCH, *shape), generator) for _, d, shape in arguments]
         self.directions = [_values("~", (BATCH, *shape), generator) for _, _, shape in arguments]
-        self.function = _function(jaxish, self.expression, self.names)
-        self.loss = _loss(jaxish, self.function)
+        self.function = function_of(jaxish, self.expression, self.names)
+        self.loss = loss_of(jaxish, self.function)
         self._reference = jax.jit(jax.vmap(self._by_jax))
 
     def _by_jax(self, args: Any, directions: Any) -> dict[str, Any]:
-        function = _function(jax, self.expression, self.names)
+        function = function_of(jax, self.expression, self.names)
         everything = tuple(range(len(args)))
-        gradient = jax.grad(_loss(jax, function), everything)
+        gradient = jax.grad(loss_of(jax, function), everything)
         along = lambda *a: jax.jvp(function, a, directions)[1]
         return {
             "gradient": gradient(*args),

@@ -42,7 +42,6 @@ class Bound(Opaque):
     """A primitive of a user with its parameters, for arguments of these kinds."""
 
     _count = itertools.count()
-    rules = ("kinds",)
 
     def __init__(self, primitive: Any, params: dict[str, Any], kinds: Sequence[Any], is_linear: bool = False) -> None:
         self.__name__ = primitive.name

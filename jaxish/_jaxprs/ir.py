@@ -4,7 +4,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -106,19 +106,22 @@ def new_jaxpr_eqn(
     return JaxprEqn(list(invars), list(outvars), primitive, dict(params), effects, where, context)
 
 
-@dataclass(frozen=True)
-class DebugInfo:
-    """The function that a jaxpr was traced from: for what, its name, and the names of its arguments and results."""
+class DebugInfo(NamedTuple):
+    """What messages say of a function: what it is traced for, its name and place, and the paths of arguments and results."""
 
     traced_for: str = "unknown"
     func_src_info: str = "<unknown>"
     arg_names: tuple[str, ...] | None = None
-    result_paths: tuple[str, ...] | None = None
+    result_paths: Any = None
 
     @property
     def func_name(self) -> str:
         """The function's name."""
-        return self.func_src_info.split(" ")[0]
+        return self.func_src_info.partition(" ")[0]
+
+    def with_unknown_names(self) -> "DebugInfo":
+        """Return the same without paths."""
+        return self._replace(arg_names=None, result_paths=None)
 
 
 @dataclass(eq=False)
@@ -130,7 +133,7 @@ class Jaxpr:
     outvars: list[Atom]
     eqns: list[JaxprEqn]
     effects: Effects = field(default_factory=set)
-    debug_info: DebugInfo = DebugInfo()
+    debug_info: DebugInfo = field(default_factory=DebugInfo)
 
     def __post_init__(self) -> None:
         for name in ("constvars", "invars", "outvars", "eqns"):

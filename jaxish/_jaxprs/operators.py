@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from .._core import dtypes
 from .._core.avals import ShapedArray
 from .ir import Atom, Literal, Var
+from .operands import aligned, broadcast, common_dtype, converted, elementwise, expanded, is_floating, literal
 
 aten = torch.ops.aten
 Rule = Callable[..., Any]  # Atom | list[Atom] | None
@@ -25,93 +24,12 @@ def rule_for(target: Any) -> Rule | None:
     return RULES.get(target) or RULES.get(target.overloadpacket)
 
 
-def aval(shape: Sequence[int], dtype: Any) -> ShapedArray:
-    """Return the type of this shape and dtype. torch's own indices are 64 bits wide whatever jax_enable_x64 says."""
-    found = ShapedArray(shape, np.bool_)
-    found.dtype = np.dtype(dtype)
-    return found
-
-
-def aval_of(tensor: Tensor) -> ShapedArray:
-    """Return the type of a tensor."""
-    return aval(tensor.shape, dtypes.TO_NUMPY[tensor.dtype])
-
-
-# ------------------------------------------------------------------------------------------------------------ operands
-
-
-def _literal(value: Any, dtype: np.dtype) -> Literal:
-    return Literal(np.asarray(value).astype(dtype)[()], aval((), dtype))
-
-
-def converted(r: Any, x: Any, dtype: Any) -> Atom:
-    """Return an atom or a number as an atom of this dtype."""
-    dtype = np.dtype(dtype)
-    if not isinstance(x, Var | Literal):
-        return _literal(x, dtype)
-    if x.aval.dtype == dtype:
-        return x
-    if isinstance(x, Literal):
-        return _literal(x.val, dtype)
-    made = r.writer_of(x)
-    if made is not None and made.primitive.name in _WITH_DTYPE:  # torch's are 64 bits wide, then converted
-        params = {**made.params, _WITH_DTYPE[made.primitive.name]: dtype}
-        return r.emit(made.primitive.name, made.invars, params, aval(x.aval.shape, dtype))
-    params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
-    return r.emit("convert_element_type", [x], params, aval(x.aval.shape, dtype))
-
-
-_WITH_DTYPE = {"iota": "dtype", "argmax": "index_dtype", "argmin": "index_dtype"}
-
-
-def broadcast(r: Any, x: Atom, shape: Sequence[int], dims: Sequence[int]) -> Atom:
-    """Return `x` with its dimensions at `dims` of a result of this shape."""
-    shape = tuple(shape)
-    if x.aval.shape == shape:
-        return x
-    params = {"shape": shape, "broadcast_dimensions": tuple(dims), "sharding": None}
-    return r.emit("broadcast_in_dim", [x], params, aval(shape, x.aval.dtype))
-
-
-def expanded(r: Any, x: Atom, shape: Sequence[int]) -> Atom:
-    """Return `x` broadcast to `shape`, its dimensions the last ones."""
-    return broadcast(r, x, shape, range(len(shape) - len(x.aval.shape), len(shape)))
-
-
-def aligned(r: Any, operands: Sequence[Atom]) -> list[Atom]:
-    """Return operands of one rank, but for scalars, which go with any."""
-    rank = max(len(x.aval.shape) for x in operands)
-    return [expanded(r, x, (1,) * (rank - len(x.aval.shape)) + x.aval.shape) if x.aval.shape else x for x in operands]
-
-
-def elementwise(r: Any, out: ShapedArray, name: str, operands: Sequence[Any], dtype: Any, **params: Any) -> Var:
-    """Write an elementwise operation of operands converted to `dtype`."""
-    atoms = aligned(r, [converted(r, x, dtype) for x in operands])
-    shape = np.broadcast_shapes(*(x.aval.shape for x in atoms))
-    return r.emit(name, atoms, params, aval(shape, out.dtype))
-
-
-def _is_floating(dtype: np.dtype) -> bool:
-    return dtypes.to_torch(dtype).is_floating_point
-
-
-def _common_dtype(*operands: Any) -> np.dtype:
-    """Return the dtype in which torch compares: that of arrays before that of numbers and scalars."""
-    found = [x.aval for x in operands if isinstance(x, Var | Literal)]
-    ranked = [a for a in found if a.shape] or found
-    torch_dtypes = [dtypes.to_torch(a.dtype) for a in ranked]
-    result = torch_dtypes[0]
-    for other in torch_dtypes[1:]:
-        result = torch.promote_types(result, other)
-    return np.dtype(dtypes.TO_NUMPY[result])
-
-
 # --------------------------------------------------------------------------------------------------------- elementwise
 
 
 def _unary(name: str, **params: Any) -> Rule:
     def rule(r: Any, out: ShapedArray, x: Atom, **_: Any) -> Atom:
-        return r.emit(name, [converted(r, x, out.dtype) if _is_floating(out.dtype) else x], params, out)
+        return r.emit(name, [converted(r, x, out.dtype) if is_floating(out.dtype) else x], params, out)
 
     return rule
 
@@ -139,7 +57,7 @@ _OF_BOOLEANS = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 
 def _comparison(name: str) -> Rule:
     def rule(r: Any, out: ShapedArray, x: Any, y: Any) -> Atom:
-        dtype = _common_dtype(x, y)
+        dtype = common_dtype(x, y)
         if name == "ne" and dtype == np.bool_ and not isinstance(y, Var | Literal) and not y:
             return x
         return elementwise(r, out, name, [x, y], dtype)
@@ -161,7 +79,7 @@ def _power(r: Any, out: ShapedArray, x: Any, y: Any) -> Atom | None:
     if not isinstance(y, Var | Literal) and float(y).is_integer() and not isinstance(y, bool):
         x = converted(r, x, out.dtype)
         return x if y == 1 else r.emit("integer_pow", [x], {"y": int(y)}, out)
-    return elementwise(r, out, "pow", [x, y], out.dtype) if _is_floating(out.dtype) else None
+    return elementwise(r, out, "pow", [x, y], out.dtype) if is_floating(out.dtype) else None
 
 
 def _clamp(r: Any, out: ShapedArray, x: Atom, low: Any = None, high: Any = None) -> Atom:
@@ -177,13 +95,15 @@ def _clamp(r: Any, out: ShapedArray, x: Atom, low: Any = None, high: Any = None)
 
 def _relu(r: Any, out: ShapedArray, x: Atom) -> Atom:
     # Not the maximum: half of that has a derivative at zero.
-    return _where(r, out, elementwise(r, aval(out.shape, bool), "le", [x, 0], out.dtype), 0, x)
+    return _where(r, out, elementwise(r, ShapedArray(out.shape, bool), "le", [x, 0], out.dtype), 0, x)
 
 
 def _where(r: Any, out: ShapedArray, condition: Atom, x: Any, y: Any) -> Atom:
     shape, dtype = tuple(out.shape), out.dtype
     if condition.aval.dtype != bool:
-        condition = r.emit("ne", [condition, _literal(0, condition.aval.dtype)], {}, aval(condition.aval.shape, bool))
+        condition = r.emit(
+            "ne", [condition, literal(0, condition.aval.dtype)], {}, ShapedArray(condition.aval.shape, bool)
+        )
     if condition.aval.shape:
         condition = expanded(r, condition, shape)
     cases = [expanded(r, converted(r, case, dtype), shape) for case in (y, x)]
@@ -209,17 +129,17 @@ def _detached(r: Any, out: ShapedArray, x: Atom) -> Atom:
 
 def _filled(value: Any) -> Rule:
     """The rule of what makes an array of one number, whatever its arguments, which are numbers and types."""
-    return lambda r, out, *_, **__: expanded(r, _literal(value, out.dtype), tuple(out.shape))
+    return lambda r, out, *_, **__: expanded(r, literal(value, out.dtype), tuple(out.shape))
 
 
 def _full(r: Any, out: ShapedArray, _: Any, value: Any, **__: Any) -> Atom | None:
     if isinstance(value, Var | Literal):
         return None
-    return expanded(r, _literal(value, out.dtype), tuple(out.shape))
+    return expanded(r, literal(value, out.dtype), tuple(out.shape))
 
 
 def _scalar(r: Any, out: ShapedArray, value: Any, **_: Any) -> Atom:
-    return _literal(value, out.dtype)
+    return literal(value, out.dtype)
 
 
 def _bits(r: Any, out: ShapedArray, x: Atom, dtype: torch.dtype) -> Atom | None:
@@ -230,7 +150,7 @@ def _bits(r: Any, out: ShapedArray, x: Atom, dtype: torch.dtype) -> Atom | None:
 
 def _iota(r: Any, out: ShapedArray, *bounds: Any, **_: Any) -> Atom | None:
     start, step = (bounds[0] if len(bounds) > 1 else 0), (bounds[2] if len(bounds) > 2 else 1)
-    if (start, step) != (0, 1) or _is_floating(out.dtype):
+    if (start, step) != (0, 1) or is_floating(out.dtype):
         return None
     params = {"dtype": out.dtype, "shape": tuple(out.shape), "dimension": 0, "sharding": None}
     return r.emit("iota", [], params, out)
@@ -305,8 +225,8 @@ def _row(r: Any, x: Atom, dim: int, index: int) -> Atom:
     starts[dim] = index % shape[dim]
     limits[dim] = starts[dim] + 1
     params = {"start_indices": tuple(starts), "limit_indices": tuple(limits), "strides": None}
-    part = r.emit("slice", [x], params, aval([*shape[:dim], 1, *shape[dim + 1 :]], x.aval.dtype))
-    rest = aval([*shape[:dim], *shape[dim + 1 :]], x.aval.dtype)
+    part = r.emit("slice", [x], params, ShapedArray([*shape[:dim], 1, *shape[dim + 1 :]], x.aval.dtype))
+    rest = ShapedArray([*shape[:dim], *shape[dim + 1 :]], x.aval.dtype)
     return r.emit("squeeze", [part], {"dimensions": (dim,)}, rest)
 
 
@@ -361,7 +281,7 @@ def _reduction(name: str, **params: Any) -> Rule:
         axes = _axes(len(x.aval.shape), dims)
         rest = [n for i, n in enumerate(x.aval.shape) if i not in axes]
         if axes:
-            x = r.emit(name, [x], {"axes": axes, **params}, aval(rest, out.dtype))
+            x = r.emit(name, [x], {"axes": axes, **params}, ShapedArray(rest, out.dtype))
         return broadcast(r, x, out.shape, [i for i in range(out.ndim) if i not in axes]) if keepdim else x
 
     return rule
@@ -406,7 +326,7 @@ def _log_softmax(r: Any, out: ShapedArray, x: Atom, dim: int, *_: Any) -> Atom:
 
 def _shifted(r: Any, out: ShapedArray, x: Atom, dim: int) -> tuple[Atom, Atom]:
     """Return `x` less its maximum, and the sum of the exponentials of that."""
-    like = aval([1 if d == dim % out.ndim else n for d, n in enumerate(out.shape)], out.dtype)
+    like = ShapedArray([1 if d == dim % out.ndim else n for d, n in enumerate(out.shape)], out.dtype)
     greatest = _reduction("reduce_max")(r, like, x, dim, True)
     greatest = r.emit("stop_gradient", [greatest], {}, greatest.aval)
     shifted = elementwise(r, out, "sub", [x, greatest], out.dtype)
@@ -420,7 +340,7 @@ def _slice_written(
     if step != 1:
         return None
     begin, _, _ = slice(start, end).indices(out.shape[dim])
-    starts = [_literal(begin if d == dim % out.ndim else 0, np.dtype("int32")) for d in range(out.ndim)]
+    starts = [literal(begin if d == dim % out.ndim else 0, np.dtype("int32")) for d in range(out.ndim)]
     return r.emit("dynamic_update_slice", [x, part, *starts], {}, out)
 
 
@@ -438,7 +358,7 @@ def _slice_backward(r: Any, out: ShapedArray, x: Atom, _: Any, dim: int, start: 
     covered = begin + (count - 1) * step + 1 if count else begin
     config = [(0, 0, 0)] * out.ndim
     config[dim] = (begin, out.shape[dim] - covered, step - 1)
-    return r.emit("pad", [x, _literal(0, out.dtype)], {"padding_config": tuple(config)}, out)
+    return r.emit("pad", [x, literal(0, out.dtype)], {"padding_config": tuple(config)}, out)
 
 
 def _select_backward(r: Any, out: ShapedArray, x: Atom, sizes: Any, dim: int, index: int) -> Atom:

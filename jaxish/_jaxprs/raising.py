@@ -19,7 +19,8 @@ from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.avals import ShapedArray
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .ir import Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
-from .operators import aligned, aten, aval, aval_of, converted, expanded, reshaped, rule_for
+from .operands import aligned, aval_of, converted, expanded
+from .operators import aten, reshaped, rule_for
 from .primitive import Primitive, named
 
 
@@ -43,12 +44,15 @@ class _Raising:
 
     def __init__(self, body: Graph, captured: int, in_avals: Sequence[ShapedArray], out_avals: Sequence[Any]) -> None:
         self.eqns: list[JaxprEqn] = []
+        self._writers: dict[Var, JaxprEqn] = {}
         self.values: dict[fx.Node, Any] = {}
         nodes = body.module.graph
         inputs = [n for n in nodes.nodes if n.op == "placeholder"]
         given = [*(None for _ in range(captured)), *in_avals] if in_avals else [None] * len(inputs)
         triples = zip(inputs, body.in_types, given, strict=True)
-        variables = [self._input(node, aval(t.shape, dtypes.TO_NUMPY[t.dtype]), known) for node, t, known in triples]
+        variables = [
+            self._input(node, ShapedArray(t.shape, dtypes.TO_NUMPY[t.dtype]), known) for node, t, known in triples
+        ]
         self.constvars, self.invars = variables[:captured], variables[captured:]
         for node in nodes.nodes:
             if node.op == "call_function":
@@ -145,7 +149,7 @@ class _Raising:
         invars: list[Atom] = [self.values[n] for n in node.args]  # pyright: ignore
         if target.is_elementwise:
             invars = aligned(self, invars)
-        self.eqns.append(JaxprEqn(invars, outvars, primitive, params, {target} if target.has_effect else set()))
+        self._append(JaxprEqn(invars, outvars, primitive, params, {target} if target.has_effect else set()))
         return outvars
 
     def _torch_operator(self, target: Any, type: Any, args: Any, kwargs: Any) -> Any:
@@ -165,28 +169,30 @@ class _Raising:
         params = {k: v for k, v in given.items() if v is not OPERAND or k not in required}
         several = isinstance(type, list)
         outvars = [DropVar(_NOTHING) if t is None else Var(t) for t in (type if several else [type])]
-        self.eqns.append(JaxprEqn(atoms, outvars, _torch_primitive(target), params))
+        self._append(JaxprEqn(atoms, outvars, _torch_primitive(target), params))
         return outvars if several else outvars[0]
 
     # ------------------------------------------------------------------------------------------- what rules write with
 
     def emit(self, name: str, invars: Sequence[Atom], params: dict[str, Any], type: ShapedArray) -> Var:
         """Append an equation with one result of this type, and return that."""
-        outvar = Var(type)
-        self.eqns.append(JaxprEqn(list(invars), [outvar], named(name), params))
-        return outvar
+        return self.emit_several(name, invars, params, [type])[0]
 
     def emit_several(
         self, name: str, invars: Sequence[Atom], params: dict[str, Any], types: Sequence[ShapedArray]
     ) -> list[Var]:
         """Append an equation with results of these types, and return them."""
         outvars = [Var(type) for type in types]
-        self.eqns.append(JaxprEqn(list(invars), outvars, named(name), params))
+        self._append(JaxprEqn(list(invars), outvars, named(name), params))
         return outvars
 
     def writer_of(self, atom: Atom) -> JaxprEqn | None:
         """Return the equation that made `atom`, if one did."""
-        return next((e for e in reversed(self.eqns) if atom in e.outvars), None)
+        return self._writers.get(atom) if isinstance(atom, Var) else None
+
+    def _append(self, eqn: JaxprEqn) -> None:
+        self.eqns.append(eqn)
+        self._writers.update(dict.fromkeys(eqn.outvars, eqn))
 
 
 # What puts the new value of a view into that of its memory.
@@ -232,7 +238,7 @@ class _Operand:
 
 
 OPERAND = _Operand()
-_NOTHING = aval((), bool)  # the type of a result that an operator leaves out
+_NOTHING = ShapedArray((), bool)  # the type of a result that an operator leaves out
 
 
 @functools.cache

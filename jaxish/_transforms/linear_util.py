@@ -11,9 +11,10 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._core import config
+from .._jaxprs.ir import DebugInfo
 from .flat import name_of
 
 
@@ -58,24 +59,6 @@ class EqualStore(Store):
         if self and not bool(self._val == val):
             raise StoreException("Store occupied with not-equal value")
         self._val = val
-
-
-class DebugInfo(NamedTuple):
-    """What messages say of a function: what it is traced for, its name and place, and the paths of arguments and results."""
-
-    traced_for: str
-    func_src_info: str
-    arg_names: tuple[str, ...] | None
-    result_paths: Any
-
-    @property
-    def func_name(self) -> str:
-        """The function's name."""
-        return self.func_src_info.partition(" ")[0]
-
-    def with_unknown_names(self) -> "DebugInfo":
-        """Return the same without paths."""
-        return self._replace(arg_names=None, result_paths=None)
 
 
 class WrappedFun:
