@@ -57,6 +57,9 @@ class _Private(importlib.abc.Loader):
         """Let names be looked up in the public modules."""
 
         def lookup(name: str) -> object:
+            if f"{module.__name__}.{name}" in _RENAMED:
+                source, own = _RENAMED[f"{module.__name__}.{name}"]
+                return getattr(importlib.import_module(source), own)
             for source in self.sources:
                 found = importlib.import_module(source)
                 if hasattr(found, name):
@@ -97,6 +100,9 @@ _PRIVATE = {
     "_src.typing": ("jaxish.typing",),
     "_src.util": ("jaxish.api_util",),
 }
+
+# Names of theirs that are called otherwise here.
+_RENAMED = {"jax._src.tree_util._registry": ("jaxish._core.tree", "node_types")}
 
 
 def _modules_of_private() -> set[str]:

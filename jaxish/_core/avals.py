@@ -1,6 +1,6 @@
 """Abstract values: what is known of an array before it has values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,11 @@ from .array import Array, as_array, default_torch_device, type_text
 
 class AbstractValue:
     """Base class of abstract values."""
+
+
+types_of_values: dict[
+    type, Callable[[Any], AbstractValue]
+] = {}  # of classes of values that users give types of their own
 
 
 class ShapedArray(AbstractValue):

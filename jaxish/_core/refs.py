@@ -11,7 +11,7 @@ from torch import Tensor
 
 from . import axes, dtypes, errors, functorch, graph, tree
 from .array import Array, as_array, default_torch_device, from_kind, tensor_of
-from .avals import AbstractValue, ShapedArray, aval_of
+from .avals import AbstractValue, ShapedArray, aval_of, types_of_values
 from .cells import Cell
 from .promotion import convert
 
@@ -491,5 +491,7 @@ def _end(ref: Ref) -> None:
 
 
 def typeof(x: Any) -> Any:
-    """Return the abstract value of an array, a scalar or a reference."""
+    """Return the abstract value of an array, a scalar, a reference or a value of a registered class."""
+    if type(x) in types_of_values:
+        return types_of_values[type(x)](x)
     return x.aval if isinstance(x, Ref) else aval_of(x)

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import optree
@@ -190,6 +190,22 @@ class _Registration(NamedTuple):
 
 _REGISTRY: dict[type, _Registration] = {}
 _BUILTIN_NODES = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
+
+
+class _NodeTypes(Collection[type]):
+    """The classes that are inner nodes of pytrees, those of named tuples apart, as they are registered."""
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in _REGISTRY or kind in _BUILTIN_NODES
+
+    def __iter__(self) -> Iterator[type]:
+        return iter((*_BUILTIN_NODES, *_REGISTRY))
+
+    def __len__(self) -> int:
+        return len(_BUILTIN_NODES) + len(_REGISTRY)
+
+
+node_types = _NodeTypes()
 
 
 def register_pytree_node(
