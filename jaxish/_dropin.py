@@ -95,14 +95,18 @@ _PRIVATE = {
     "_src.random": ("jaxish.random",),
     "_src.state": (),
     "_src.state.types": ("jaxish.ref",),
-    "_src.traceback_util": ("jaxish._jaxprs.source_info",),
+    "_src.traceback_util": ("jaxish._core.user_frames", "jaxish._jaxprs.source_info"),
     "_src.tree_util": ("jaxish.tree_util",),
     "_src.typing": ("jaxish.typing",),
     "_src.util": ("jaxish.api_util",),
+    "_src.xla_bridge": ("jaxish.extend.backend",),
 }
 
 # Names of theirs that are called otherwise here.
-_RENAMED = {"jax._src.tree_util._registry": ("jaxish._core.tree", "node_types")}
+_RENAMED = {
+    "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
+    "jax._src.xla_bridge._backends": ("jaxish._transforms.backends", "initialized_backends"),
+}
 
 
 def _modules_of_private() -> set[str]:
@@ -164,6 +168,8 @@ def install() -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     sys.modules["jax"] = sys.modules["jaxish"]
+    # pytest, which puts its finder before ours, takes the file of a module of this name for one of tests, and loads it again.
+    sys.modules["jax.test_util"] = importlib.import_module("jaxish.test_util")
 
 
 def uninstall() -> None:

@@ -86,6 +86,9 @@ from jax._src.interpreters import ad
 import jax.interpreters.ad
 from jax._src.state.types import AbstractRef
 traceback_util.register_exclusion(__file__)
+import jax._src.xla_bridge
+from jax._src.tree_util import _registry
+print(list(jax._src.xla_bridge._backends), jax.devices()[0].platform in jax._src.xla_bridge._backends, dict in _registry, int in _registry)
 print(jax._src.core.Primitive is jax.extend.core.Primitive, ad.Zero is jax.interpreters.ad.Zero, dtypes.float0 is jax.dtypes.float0)
 try:
     jax._src.core.no_such_name
@@ -97,4 +100,13 @@ except ModuleNotFoundError as error:
     print(error.name)
 """
     result = run(program, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
-    assert result.stdout.splitlines() == ["True True True", "True", "jax._src.pallas"], result.stderr
+    lines = ["[] True True False", "True True True", "True", "jax._src.pallas"]
+    assert result.stdout.splitlines() == lines, result.stderr
+
+
+def test_modules_named_like_tests_are_one(tmp_path):
+    (tmp_path / "some_test.py").write_text(
+        "import jax.test_util\n\ndef test_it():\n    assert jax.test_util.check_grads\n"
+    )
+    result = run("", "-m", "jaxish", "run", "-m", "pytest", "-q", "some_test.py", cwd=tmp_path)
+    assert "1 passed" in result.stdout, result.stdout + result.stderr

@@ -99,3 +99,30 @@ def test_names_around_operations():
         return len(inner), inner.count("/"), reset == "", str(info.current_name_stack()) == ""
 
     agree(program)
+
+
+def test_traces_of_values():
+    def program(j):
+        core, ad = (importlib.import_module(f"{j.__name__}.{m}") for m in ("extend.core", "interpreters.ad"))
+        found = []
+
+        def f(x, y):
+            trace = core.find_top_trace([x])
+            found.extend(isinstance(v, ad.JVPTracer) and v._trace.main is trace.main for v in (x, x * 2, y, y + 1))
+            found.append(isinstance(1.0, ad.JVPTracer))
+            return x * y
+
+        j.jvp(lambda x: f(x, j.numpy.ones(2)), (np.ones(2),), (np.ones(2),))
+        j.jit(lambda x: j.jvp(lambda v: f(v, x), (x,), (x,)))(np.ones(2))
+        return found
+
+    agree(program)
+
+
+def test_types_know_tangents_and_shardings():
+    def program(j):
+        types = [j.typeof(j.numpy.ones((2, 3), d)) for d in ("float32", "int32", "bool", "complex64")]
+        shardings = [(len(t.sharding.spec), t.sharding.is_fully_replicated) for t in types]
+        return [str(t.to_tangent_aval().dtype) for t in types], shardings
+
+    agree(program)

@@ -1,6 +1,7 @@
 """jit against JAX: signatures, static and donated arguments, caching, stages, bad input; and its tiers."""
 
 import functools
+import inspect
 import pickle
 import re
 import warnings
@@ -446,4 +447,47 @@ PLACES = {
 
 @pytest.mark.parametrize("program", PLACES.values(), ids=PLACES)
 def test_a_traced_array_has_no_place(program):
+    agree(program)
+
+
+def test_compile_time_eval():
+    """What is known is computed within the block; what is traced goes on being traced, in the same operations."""
+
+    def program(j, transform):
+        n = j.numpy
+
+        def f(x):
+            with j.ensure_compile_time_eval():
+                k = n.arange(4).sum() + 2
+                found = [
+                    n.where(x > 0, k, x),
+                    j.lax.fori_loop(0, 3, lambda i, c: c * 2, k),
+                    j.jit(lambda a: a + 1)(k),
+                    j.lax.scan(lambda c, v: (c + v * x, v), x, n.ones(3))[0],
+                    n.stack([x, k.astype(x.dtype)]),
+                    n.array([x, 1.0]),
+                    n.ones(3).at[0].set(x),
+                    j.random.normal(j.random.key(0), (2,)) * x,
+                    j.vmap(lambda v: v * k)(n.arange(3.0)),
+                    j.grad(lambda v: v * v)(3.0),
+                ]
+                known = [int(found[1]), int(found[2]), float(found[-1]), bool(k > 3), [int(i) for i in found[8]]]
+            return sum(a.sum() for a in found) * known[0] + known[1] + sum(known[4])
+
+        return transform(j, f)
+
+    x, xs = np.float32(2), np.arange(3, dtype=np.float32)
+    agree(lambda j: program(j, lambda j, f: f(j.numpy.asarray(x))))
+    agree(lambda j: program(j, lambda j, f: j.jit(f)(x)))
+    agree(lambda j: program(j, lambda j, f: j.grad(f)(x)), weak=False)
+    agree(lambda j: program(j, lambda j, f: j.vmap(f)(xs)))
+    agree(lambda j: program(j, lambda j, f: j.jit(j.vmap(j.grad(f)))(xs)), weak=False)
+
+
+@pytest.mark.parametrize("transform", ["jit", "vmap", "pmap", "grad", "checkpoint"])
+def test_signatures(transform):
+    def program(j):
+        f = getattr(j, transform)(lambda x, *, y=2: x)
+        return [str(inspect.signature(f, follow_wrapped=follow)) for follow in (True, False)], f.__name__
+
     agree(program)

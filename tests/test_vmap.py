@@ -70,3 +70,13 @@ def test_an_array_that_leaves_its_vmap_is_refused():
     jaxish.vmap(lambda x: kept.append(x) or x)(X)
     with pytest.raises(jaxish.errors.UnexpectedTracerError, match="escape the scope"):
         kept[0] + kept[0]
+
+
+def test_imaginary_part_of_what_is_conjugated():
+    c = (np.arange(6, dtype=np.float32).reshape(2, 3) * (1 + 2j)).astype(np.complex64)
+
+    def program(j):
+        pull = lambda m: j.linear_transpose(lambda x: m.conj() @ x, c[0])
+        return j.vmap(lambda m: m.conj().imag)(c), j.vmap(lambda v: pull(c)(v)[0].imag)(c[:, :2])
+
+    agree(program)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import dtypes
@@ -48,6 +49,14 @@ class ShapedArray(AbstractValue):
     def strip_weak_type(self) -> "ShapedArray":
         """Return the same value with a strong dtype."""
         return self.update(weak_type=False)
+
+    def to_tangent_aval(self) -> "ShapedArray":
+        """Return the type of the tangents of values of this type: `float0` for integers."""
+        if not isinstance(self.dtype, np.dtype) or dtypes.is_inexact(self.dtype):
+            return self.strip_weak_type()
+        return self.update(dtype=dtypes.float0, weak_type=False)
+
+    to_ct_aval = to_tangent_aval
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`."""

@@ -44,6 +44,16 @@ def _bits_of_batch(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return add_batch_dim(seen, 0, level)
 
 
-if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::view.dtype", "FuncTorchBatched"):
-    _rules = torch.library.Library("aten", "IMPL")
-    _rules.impl("view.dtype", _bits_of_batch, "FuncTorchBatched")
+def _negative_of_batch(tensor: Tensor) -> Tensor:
+    """The batching rule of `_neg_view`, which torch has not (2.13): the imaginary part of what is conjugated lazily."""
+    level = maybe_get_level(tensor)
+    value, dim = unwrap_batched(tensor, level)
+    with torch._C._ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.FuncTorchBatched)):
+        negative = value.neg()
+    return add_batch_dim(negative, dim, level)
+
+
+_rules = torch.library.Library("aten", "IMPL")
+for _name, _rule in {"view.dtype": _bits_of_batch, "_neg_view": _negative_of_batch}.items():
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "FuncTorchBatched"):
+        _rules.impl(_name, _rule, "FuncTorchBatched")

@@ -24,8 +24,8 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,9 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.graph import _register_custom_builtin
 from torch.fx.graph_module import _loader
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import cache, dtypes, duals, errors, functorch
 from .target import Target
@@ -77,6 +78,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 class _Traces(threading.local):
     def __init__(self) -> None:
         self.stack: list[Trace] = []
+        self.folds = False  # whether what has concrete operands only is computed
 
 
 _traces = _Traces()
@@ -105,6 +107,11 @@ def current_trace() -> "Trace | None":
 def is_tracing() -> bool:
     """Tell whether a trace is active in this thread."""
     return bool(tracing) and bool(_traces.stack)
+
+
+def active_traces() -> "list[Trace]":
+    """Return the traces that are going on in this thread, the innermost first."""
+    return _traces.stack[::-1]
 
 
 def is_active(trace: "Trace") -> bool:
@@ -152,7 +159,7 @@ def lift(tensor: Tensor) -> Tensor:
     if trace is None:
         check_alive(tensor)
         return tensor
-    return trace.lift(tensor)
+    return tensor if _traces.folds and not is_fake(tensor) else trace.lift(tensor)
 
 
 # Makes the primitive that a constant of a graph is: `_compile/structured.py` sets it.
@@ -240,11 +247,20 @@ class Trace(TorchDispatchMode):
         self.borrowed: dict[int, tuple[Any, str]] = {}
         self.by_handle: dict[int, Any] = {}
 
+    @property
+    def main(self) -> "Trace":
+        """The trace itself, as users' code asks for it."""
+        return self
+
+    def made(self, tensor: Tensor) -> bool:
+        """Tell whether `tensor` is a fake of this trace."""
+        return isinstance(tensor, FakeTensor) and tensor.fake_mode is self.fake_mode
+
     # -- inputs ------------------------------------------------------------------------------------------------
 
     def fake(self, type: TensorType) -> Tensor:
         """Return a new contiguous fake tensor of this type, known to no node yet."""
-        with _disable_current_modes(), self.fake_mode:
+        with _disable_current_modes(), torch._C.DisableTorchFunction(), self.fake_mode:
             return torch.empty(type.shape, dtype=type.dtype, device=type.device)
 
     def add_input(self, type: TensorType) -> Tensor:
@@ -369,6 +385,9 @@ class Trace(TorchDispatchMode):
         kwargs = kwargs or {}
         if func in _OF_NUMBERS and not isinstance(args[0], Tensor):
             args = (self._number(args[0]), *args[1:])
+        if _traces.folds and not any(isinstance(t, FakeTensor) for t in tree_leaves((args, kwargs))):
+            with _disable_current_modes():  # within a level that is all about concrete tensors
+                return func(*args, **kwargs)
         if func in _SCALINGS and args[0]._is_zerotensor():
             # Symbolic zeros stay symbolic: torch's kernels make float64 of one times a number, fakes make it a plain zero.
             func, args, kwargs = (
@@ -542,6 +561,42 @@ def suspended() -> Iterator[None]:
         _traces.stack = stack
 
 
+class _Folding(TorchFunctionMode):
+    """Computes what has concrete operands only, although transformations are going on."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not _traces.folds:
+            return func(*args, **kwargs)
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        if folds(tensors):
+            with suspended():
+                return func(*args, **kwargs)
+        trace = current_trace()
+        if trace is not None and any(map(is_fake, tensors)):
+            args, kwargs = tree_map_only(Tensor, lambda t: t if is_tracer(t) else trace.lift(t), (args, kwargs))
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def folding(wanted: bool = True) -> Iterator[None]:
+    """Within this context manager, operations on concrete tensors compute; those on tracers are traced, as before.
+
+    Traces that begin within it do not fold: what is traced there is wanted whole.
+    """
+    before, _traces.folds = _traces.folds, wanted
+    try:
+        with _Folding() if wanted else nullcontext():
+            yield
+    finally:
+        _traces.folds = before
+
+
+def folds(tensors: Iterable[Tensor]) -> bool:
+    """Tell whether an operation on these operands is to be computed although transformations are going on."""
+    return _traces.folds and not any(map(is_tracer, tensors))
+
+
 @contextmanager
 def recording_in(trace: Trace | None) -> Iterator[None]:
     """Within this context manager, torch calls on plain tensors are recorded by `trace`, an active one; None: by none."""
@@ -582,7 +637,7 @@ def trace(
     """
     if len(FakeTensorMode.cache) > _FAKE_RESULTS:
         FakeTensorMode.cache_clear()
-    with _disable_current_modes(), temporarily_clear_interpreter_stack():
+    with _disable_current_modes(), temporarily_clear_interpreter_stack(), folding(False):
         recorder = Trace(lowering, purpose, names, captures)
         inputs = [recorder.add_input(type) for type in in_types]
         try:

@@ -125,11 +125,17 @@ class Primitive:
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if functorch.peek_interpreter_stack() is not None:
-            return list(_Apply.apply(self, *inputs))  # pyright: ignore
+            return self._computed(inputs) if graph.folds(inputs) else list(_Apply.apply(self, *inputs))  # pyright: ignore
         return self._base(*inputs)
+
+    def _computed(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        with graph.suspended():
+            return self.run(*inputs)
 
     def _base(self, *inputs: Tensor) -> list[Tensor]:
         trace = graph.current_trace() if graph.tracing else None
+        if trace is not None and graph.folds(inputs):
+            return self._computed(inputs)
         if trace is None:
             return self.run(*inputs) if among_processes is None else among_processes(self, inputs)
         inputs = tuple(map(trace.lift, inputs))

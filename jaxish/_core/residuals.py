@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from torch import Tensor, fx
+from torch.autograd import forward_ad
 
 from . import axes, derived, functorch, graph
 from .graph import Graph, TensorType
@@ -37,6 +38,14 @@ def is_tracked(tensor: Tensor, level: int) -> bool:
             return tensor.requires_grad
         tensor = functorch.get_unwrapped(tensor)
     return False
+
+
+def is_perturbed(tensor: Tensor, level: int) -> bool:
+    """Tell whether `level`, which differentiates in either direction, does so with respect to `tensor`."""
+    if is_tracked(tensor, level):
+        return True
+    is_of_level = functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level
+    return is_of_level and forward_ad.unpack_dual(tensor, level=0).tangent is not None
 
 
 def split(

@@ -21,6 +21,6 @@ class Tracer(Array, metaclass=_TracerMeta):
 
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """Within the block, operations on concrete arrays are computed at once, although a trace is active."""
-    with graph.suspended():
+    """Within the block, operations on concrete arrays are computed at once, although transformations are going on."""
+    with graph.folding():
         yield

@@ -105,8 +105,13 @@ def _cpu_count() -> int:
     return wanted if wanted > 0 else int(flags[1]) if flags else 1
 
 
+def are_listed() -> bool:
+    """Tell whether the devices have been asked for, so that their number is settled."""
+    return bool(_listed.cache_info().currsize)
+
+
 def _refuse_late_change() -> None:
-    if _listed.cache_info().currsize:
+    if are_listed():
         raise RuntimeError(
             "jax_num_cpu_devices config should be updated before backends are initialized i.e. before any JAX "
             "operation is executed. Set it right after the import: devices were asked for already."

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.array import Array
+from .._core.avals import ShapedArray
 from . import devices, meshes
 from .devices import Device
 from .meshes import AbstractMesh, Mesh
@@ -377,3 +378,11 @@ def resolve(given: Any, function: str) -> Sharding:
     raise TypeError(
         f"{function} leaf specifications are expected to be shardings, PartitionSpec instances or None, but got {given}"
     )
+
+
+def _sharding_of_type(self: ShapedArray) -> NamedSharding:
+    """How arrays of the type lie over an explicit mesh: whole, on none."""
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * self.ndim))
+
+
+ShapedArray.sharding = property(_sharding_of_type)  # pyright: ignore[reportAttributeAccessIssue]

@@ -21,7 +21,7 @@ from .._core.residuals import is_tracked
 from .._core.transposition import is_linear
 from .._core.tree_util import register_pytree_node
 from .._jaxprs.primitive import Primitive
-from .._jaxprs.rules import AxisData, Zero, instantiate_zeros, primitive_jvps, primitive_transposes, tangent_aval
+from .._jaxprs.rules import AxisData, Zero, instantiate_zeros, primitive_jvps, primitive_transposes
 from .._transforms.custom_function import SymbolicZero, is_transforming
 from .._transforms.custom_vjp import custom_vjp, custom_vjp_primal_tree_values
 from .._transforms.flat import arrays_from, as_argument
@@ -411,7 +411,7 @@ class _HiCall(Structured):
     ) -> Sequence[Tensor | None]:  # fmt: skip
         arrays, wanted = arrays_from(primals[self.captured :], self.kinds), needed[self.captured :]
         accums = [GradAccum(a, True) if n else a for a, n in zip(arrays, wanted, strict=True)]
-        zeros = (Zero(tangent_aval(a)) for a in self.prim.out_avals_flat)
+        zeros = (Zero(a.to_tangent_aval()) for a in self.prim.out_avals_flat)
         given = (z if c is None else Array(conjugate(c)) for c, z in zip(cotangents, zeros, strict=True))
         self.prim.transpose(self.out_spec.unflatten(given), *self.spec.unflatten(accums))
         totals = [a.total if isinstance(a, GradAccum) else None for a in accums]
@@ -431,7 +431,7 @@ def _with_vjp(prim: VJPHiPrimitive) -> custom_vjp:
     def bwd(kept: Any, cotangents: Any) -> Any:
         residuals, perturbed = kept
         leaves, spec = tree.flatten(cotangents)
-        given = spec.unflatten(Zero(tangent_aval(x.aval)) if isinstance(x, SymbolicZero) else x for x in leaves)
+        given = spec.unflatten(Zero(x.aval.to_tangent_aval()) if isinstance(x, SymbolicZero) else x for x in leaves)
         accums = [GradAccum(a, p is not None) for a, p in zip(prim.in_avals_flat, perturbed, strict=True)]
         prim.vjp_bwd(residuals, given, *prim.in_tree.unflatten(accums))
         return prim.in_tree.unflatten(a.total for a in accums)
@@ -477,7 +477,7 @@ class VmapOf(VJPHiPrimitive):
             avals = self.prim.in_tree.unflatten(GradAccum(a, True) for a in self.prim.in_avals_flat)
             self.prim.vjp_bwd(res, outgrad, *avals)
             found = tree.flatten(avals)[0]
-            zeros = (instantiate_zeros(Zero(tangent_aval(a.aval))) for a in found)
+            zeros = (instantiate_zeros(Zero(a.aval.to_tangent_aval())) for a in found)
             return [z if a.total is None else a.total for a, z in zip(found, zeros, strict=True)]
 
         dims = tree.broadcast_prefix(self.in_dims, self.in_tree, is_leaf=lambda d: d is None)

@@ -1,6 +1,7 @@
 """What libraries ask of the transformations that are going on, and of types under them: the rest of `jax.extend.core`."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from .._core import axes, dtypes, errors, functorch, graph
 from .._core.array import Array, as_array, is_abstract, type_text
 from .._core.avals import AbstractValue, ShapedArray
+from .._core.residuals import is_perturbed
 from .primitive import Primitive
-from .rules import tangent_aval
 
 ParamDict = dict[str, Any]
 Value = Any  # what a variable of a jaxpr may stand for
@@ -84,9 +85,53 @@ def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
     return OpaqueTraceState(id(graph.current_trace()), levels)
 
 
-def find_top_trace(_: Any) -> Any:
-    """Return the trace that records operations now, None where they are computed."""
-    return graph.current_trace()
+@dataclass(frozen=True)
+class LevelTrace:
+    """A level that batches or differentiates, as a trace; level 0 is where arrays are computed."""
+
+    level: int
+
+    @property
+    def main(self) -> "LevelTrace":
+        """The trace itself: equal for all values of the level."""
+        return self
+
+
+_level_trace = functools.cache(LevelTrace)  # programs tell them apart by identity
+
+
+def trace_of(x: Array) -> Any:
+    """Return the innermost trace or level that an array belongs to."""
+    tensor = x._tensor
+    if functorch.is_functorch_wrapped_tensor(tensor):
+        return _level_trace(functorch.maybe_get_level(tensor))
+    return next((t for t in graph.active_traces() if t.made(tensor)), _level_trace(0))
+
+
+def find_top_trace(xs: Any) -> Any:
+    """Return the innermost trace or level that one of some values belongs to."""
+    stack = graph.active_traces()  # outermost last
+    found = [trace_of(x) for x in xs if isinstance(x, Array)]
+    levels = [t for t in found if isinstance(t, LevelTrace)]
+    top = max(levels, key=lambda t: t.level, default=_level_trace(0))
+    return top if top.level else min((t for t in found if t in stack), key=stack.index, default=top)
+
+
+class _JVPTracerMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        tensor = instance._tensor if isinstance(instance, Array) else None
+        if tensor is None or not functorch.is_functorch_wrapped_tensor(tensor):
+            return False
+        return is_perturbed(tensor, functorch.maybe_get_level(tensor))
+
+
+class JVPTracer(Array, metaclass=_JVPTracerMeta):
+    """What arrays are that are being differentiated: `isinstance(x, JVPTracer)`. Never instantiated."""
+
+    __slots__ = ()
+
+
+Array._trace = property(trace_of)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @contextlib.contextmanager
@@ -176,7 +221,7 @@ def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
     """Return the dtype of tangents: the same, `float0` for integers and booleans."""
     if isinstance(primal_dtype, dtypes.ExtendedDType):
         return np.dtype(dtypes.float0)
-    return np.dtype(tangent_aval(ShapedArray((), primal_dtype)).dtype)
+    return np.dtype(ShapedArray((), primal_dtype).to_tangent_aval().dtype)
 
 
 def max_dim(d1: int, d2: int) -> int:

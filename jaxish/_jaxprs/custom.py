@@ -141,7 +141,7 @@ class Bound(Opaque):
         given = [UndefinedPrimal(aval_of(a)) if i in active else a for i, a in enumerate(arrays)]
         # torch's cotangents are the conjugates of JAX's.
         seeds = [
-            Zero(rules.tangent_aval(aval_of(Array(r)))) if c is None else Array(conjugate(c))
+            Zero(aval_of(Array(r)).to_tangent_aval()) if c is None else Array(conjugate(c))
             for c, r in zip(cotangents, results, strict=True)
         ]
         found = rule(seeds if self.primitive.multiple_results else seeds[0], *given, **self.params)

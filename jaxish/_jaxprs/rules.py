@@ -13,7 +13,6 @@ import numpy as np
 from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.avals import ShapedArray, aval_of, zeros_of
-from .._core.primitive import differentiable
 from .._core.tree_util import register_pytree_node
 
 Rule = Callable[..., Any]
@@ -39,7 +38,7 @@ class Zero:
     @staticmethod
     def from_primal_value(val: Any) -> "Zero":
         """Return the zero tangent of a value."""
-        return Zero(tangent_aval(aval_of(val)))
+        return Zero(aval_of(val).to_tangent_aval())
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"
@@ -64,13 +63,6 @@ register_pytree_node(UndefinedPrimal, lambda x: ((), x.aval), lambda aval, _: Un
 def is_undefined_primal(x: Any) -> bool:
     """Tell whether `x` is an argument that is linear in a transpose rule."""
     return type(x) is UndefinedPrimal
-
-
-def tangent_aval(aval: ShapedArray) -> ShapedArray:
-    """Return the type of the tangents of values of this type: `float0` for integers."""
-    if isinstance(aval.dtype, np.dtype) and not differentiable(dtypes.to_torch(aval.dtype)):
-        return aval.update(dtype=dtypes.float0, weak_type=False)
-    return aval.strip_weak_type()
 
 
 def zeros_like_aval(aval: ShapedArray) -> Any:

@@ -106,10 +106,6 @@ def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
     return str(source_info.name_stack) or "unknown"
 
 
-def register_exclusion(path: str) -> None:
-    """Take note of a file whose frames JAX would leave out of tracebacks: here they are shown."""
-
-
 def api_boundary(fun: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function beyond which JAX would leave frames out of tracebacks: as it is."""
     return fun

@@ -1,6 +1,6 @@
 """jax.extend.backend: the platforms as JAX's libraries ask for them, and forgetting what was compiled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -68,6 +68,25 @@ def backends() -> dict[str, Backend]:
             continue
         found[platform] = Backend(platform)
     return found
+
+
+class InitializedBackends(Mapping[str, Backend]):
+    """The platforms whose devices somebody has asked for: their number can no longer be chosen."""
+
+    def _found(self) -> dict[str, Backend]:
+        return backends() if devices.are_listed() else {}
+
+    def __getitem__(self, platform: str) -> Backend:
+        return self._found()[platform]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+
+initialized_backends = InitializedBackends()
 
 
 def get_backend(platform: str | Backend | None = None) -> Backend:

@@ -8,6 +8,7 @@ so that they see concrete values and what they close over, as in JAX.
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
 from .._core import dtypes, errors, functorch, graph
@@ -23,7 +23,6 @@ from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, differentiable
-from .._core.residuals import is_tracked
 from .flat import Output, arrays_from, check_callable, positional_arguments, signature_of
 from .program import Program, trace_program, types_key
 
@@ -71,14 +70,6 @@ def concrete_level() -> int | None:
     if interpreter is None or interpreter.key() not in (functorch.TransformType.Grad, functorch.TransformType.Jvp):
         return None
     return interpreter.level()
-
-
-def is_perturbed(tensor: Tensor, level: int) -> bool:
-    """Tell whether `level`, which differentiates in either direction, does so with respect to `tensor`."""
-    if is_tracked(tensor, level):
-        return True
-    is_of_level = functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level
-    return is_of_level and forward_ad.unpack_dual(tensor, level=0).tangent is not None
 
 
 @contextmanager
@@ -165,6 +156,10 @@ class CustomFunction(Definitions):
         named = list(self._parameters.parameters) if self._parameters else []
         self.nondiff_argnums = tuple(sorted({*nondiff_argnums, *(named.index(n) for n in nondiff_argnames)}))
         self._traced: dict[Any, Any] = {}
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.fun)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)  # pyright: ignore

@@ -17,7 +17,7 @@ from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import Ref, RefArgument, check_aliases, references, returned
-from .._core.residuals import Forward, Rule, differentiating_level, is_tracked, mapped_rule
+from .._core.residuals import Forward, Rule, differentiating_level, is_perturbed, is_tracked, mapped_rule
 from .._core.tree import flatten
 from .custom_function import (
     CustomFunction,
@@ -26,7 +26,6 @@ from .custom_function import (
     check_alive,
     concrete_level,
     difference,
-    is_perturbed,
     is_transforming,
     one_level_out,
 )

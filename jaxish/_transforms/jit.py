@@ -35,7 +35,7 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
     return config.disable_jit(disable)
 
 
-class Jitted:
+class PjitFunction:
     """What `jit` returns: calls run compiled programs, one per signature of the arguments."""
 
     def __init__(
@@ -145,8 +145,12 @@ class Jitted:
     def _cache_size(self) -> int:
         return len(self._programs)
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._fun)  # inspect takes what has __get__ for a builtin, which has none
+
     def __repr__(self) -> str:
-        return f"<jitted function {name_of(self._fun)}>"
+        return f"<PjitFunction of {self._fun!r}>"
 
 
 def _argument(leaf: Any, name: str) -> Array:
@@ -212,7 +216,7 @@ def jit(
     options = tuple(sorted(compiler_options.items())) if compiler_options else ()
     signature = Signature.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     given, wanted = (None if s is UNSPECIFIED else s for s in (in_shardings, out_shardings))
-    return Jitted(fun, signature, Placement(given, wanted, _device(device, backend)), options)
+    return PjitFunction(fun, signature, Placement(given, wanted, _device(device, backend)), options)
 
 
 def _device(device: Any, backend: str | None) -> Any:

@@ -8,7 +8,7 @@ from .._core import axes, config
 from .._core.avals import ShapeDtypeStruct, zeros_of
 from .._core.tree_util import tree_map
 from .flat import TypeReturned, check_callable, wraps
-from .jit import Jitted
+from .jit import PjitFunction
 from .signature import Signature
 
 
@@ -26,7 +26,7 @@ def make_jaxpr(
 
     @wraps(fun)
     def make_jaxpr_f(*args: Any, **kwargs: Any) -> Any:
-        jitted = Jitted(fun, Signature.of(fun, static_argnums or None, None, None, None))
+        jitted = PjitFunction(fun, Signature.of(fun, static_argnums or None, None, None, None))
         with ExitStack() as stack:
             for name, size in axis_env or ():
                 stack.enter_context(axes.bound(name, size))
@@ -44,10 +44,10 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     check_callable(fun)
     try:
-        return Jitted(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
+        return PjitFunction(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
     except TypeReturned:
         with_values = wraps(fun)(lambda *args, **kwargs: tree_map(_as_value, fun(*args, **kwargs)))
-        return Jitted(with_values, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
+        return PjitFunction(with_values, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
 
 
 def _as_value(leaf: Any) -> Any:

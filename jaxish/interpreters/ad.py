@@ -1,5 +1,6 @@
 """jax.interpreters.ad: derivatives of primitives that users define."""
 
+from .._jaxprs.context import JVPTracer as JVPTracer
 from .._jaxprs.rules import UndefinedPrimal as UndefinedPrimal
 from .._jaxprs.rules import Zero as Zero
 from .._jaxprs.rules import add_jaxvals as add_jaxvals
