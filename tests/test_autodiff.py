@@ -201,3 +201,59 @@ def test_clamp_drops_cotangents_that_are_not_finite():
         return pull(np.full(3, np.inf, "float32")), pull(np.full(3, np.nan, "float32"))
 
     agree(program)
+
+
+def test_auxiliary_results_are_anything():
+    class Thing:
+        __repr__ = lambda self: "thing"
+
+    def program(j, name, arg):
+        f = lambda x: (x * 2, ("text", Thing(), 3, None, {"a": x * 3, "b": int}))
+        return repr(getattr(j, name)(f, has_aux=True)(j.numpy.asarray(arg))[-1])
+
+    for name in ("grad", "value_and_grad", "jacrev"):
+        if name != "value_and_grad":
+            agree(lambda j, name=name: program(j, name, np.float32(2)))
+    agree(lambda j: repr(j.vjp(lambda x: (x, ["text", 3, x * 2]), np.ones(2, np.float32), has_aux=True)[2]))
+    agree(
+        lambda j: j.jit(j.vmap(lambda x: j.grad(lambda y: (y * y, "text"), has_aux=True)(x)[0]))(np.ones(2, np.float32))
+    )
+
+
+def test_python_numbers_among_residuals_stay():
+    def program(j, transform):
+        f = j.custom_vjp(lambda x: x * 2)
+        f.defvjp(lambda x: (x * 2, (x, True, 3)), lambda res, g: ((g * res[2] if res[1] else g) * res[0],))
+        return transform(j, f)
+
+    x = np.float32(5)
+    for transform in (
+        lambda j, f: j.grad(f)(x),
+        lambda j, f: j.jit(j.grad(f))(x),
+        lambda j, f: j.grad(j.jit(f))(x),
+        lambda j, f: j.vmap(j.grad(f))(np.ones(2, np.float32)),
+        lambda j, f: j.grad(lambda y: j.lax.scan(lambda c, _: (f(c), None), y, None, length=2)[0])(x),
+    ):
+        agree(lambda j, transform=transform: program(j, transform))
+
+
+def test_checkpoint_takes_static_arguments_that_have_no_hash():
+    f = lambda x, d: x * d["by"]
+    agree(lambda j: j.grad(j.checkpoint(f, static_argnums=1))(np.float32(2), {"by": 3}))
+    agree(lambda j: j.jit(j.grad(lambda x: j.checkpoint(f, static_argnums=(1,))(x, {"by": 3})))(np.float32(2)))
+
+
+def test_functions_with_names_that_are_no_text():
+    class Callable:
+        def __getattr__(self, name):
+            return (
+                3
+                if name in ("__name__", "__qualname__", "__annotations__", "__doc__")
+                else super().__getattribute__(name)
+            )
+
+        def __call__(self, x):
+            return x * 2
+
+    agree(lambda j: j.grad(Callable())(np.float32(3)))
+    agree(lambda j: j.vmap(Callable())(np.ones(2, np.float32)))

@@ -174,3 +174,22 @@ def test_transposed_alone():
 )
 def test_missing_rules(call):
     agree(lambda j: call(j, modules(j).Primitive("nothing")))
+
+
+def test_linear_transpose_prefers_the_rule_for_it():
+    def program(j):
+        m = modules(j)
+        p = m.Primitive("both_rules")
+        p.def_impl(lambda x: j.numpy.asarray(x) * 2)
+        p.def_abstract_eval(lambda x: x)
+        with_lowering(m, p, lambda x: x * 2)
+        m.ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), primals[0] * tangents[0])
+        m.ad.primitive_transposes[p] = lambda ct, x: [ct * 7]
+        kinds = []
+        m.batching.primitive_batchers[p] = lambda args, dims: (
+            kinds.extend([type(args), type(dims)]),
+            (p.bind(*args), dims[0]),
+        )[1]
+        return j.linear_transpose(p.bind, XS)(YS), j.vmap(p.bind)(XS), [k.__name__ for k in kinds]
+
+    agree(program, weak=False)

@@ -11,6 +11,7 @@ session of its own, so that Ctrl-C is not its business, and ends with its parent
 
 import atexit
 import contextlib
+import ctypes
 import logging
 import os
 import pickle
@@ -141,8 +142,12 @@ class Compiler:
             if self._worker is not None:
                 _kill(self._worker)
         self._pending.put(None)
-        if self._thread is not None:
-            self._thread.join(timeout=2)
+        thread = self._thread
+        if thread is not None and thread.ident is not None:
+            thread.join(timeout=0.1)
+            # On a busy machine importing a compiler takes longer than one wants to wait: leave it at the next instruction.
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+            thread.join(timeout=10)
 
     def successor(self) -> "Compiler":
         """Return the compiler of a process that was forked off: the thread and the worker are its parent's alone."""

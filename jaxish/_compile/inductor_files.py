@@ -66,6 +66,7 @@ def _working_in(folder: pathlib.Path, loading: bool) -> Iterator[None]:
     Loading means that it is expected to find there what it needs.
     """
     import torch._inductor.config as inductor_config
+    import torch._prims  # noqa: F401  generated code names its operators; another thread may be in the middle of it
     from torch._inductor import codecache, cpu_vec_isa
     from torch._inductor.utils import clear_caches
 

@@ -31,7 +31,8 @@ def is_linear(level: int) -> bool:
 
 
 @contextmanager
-def _linear_at(level: int) -> Iterator[None]:
+def linear_at(level: int) -> Iterator[None]:
+    """Within this context manager, what depends on the tensors of this functorch level is linear in them."""
     before, _linear.levels = _linear.levels, _linear.levels | {(level, graph.current_trace())}
     try:
         yield
@@ -51,7 +52,7 @@ def pulled_back(
 
     def linear(*directions: Tensor) -> tuple[Tensor, ...]:
         given = dict(zip(active, directions, strict=True))
-        with _linear_at(axes.current_level()):
+        with linear_at(axes.current_level()):
             found = rule([given.get(i) for i in range(len(primals))])
         reached[:] = [t is not None for t in found]
         return tuple(t for t in found if t is not None)

@@ -122,11 +122,14 @@ class _JVPTracerMeta(type):
         tensor = instance._tensor if isinstance(instance, Array) else None
         if tensor is None or not functorch.is_functorch_wrapped_tensor(tensor):
             return False
-        return is_perturbed(tensor, functorch.maybe_get_level(tensor))
+        innermost = functorch.maybe_get_level(tensor)
+        levels = functorch.get_interpreter_stack() or ()
+        forward = any(v.level() == innermost and v.key() == functorch.TransformType.Jvp for v in levels)
+        return forward and is_perturbed(tensor, innermost)
 
 
 class JVPTracer(Array, metaclass=_JVPTracerMeta):
-    """What arrays are that are being differentiated: `isinstance(x, JVPTracer)`. Never instantiated."""
+    """What arrays with tangents are in forward mode: `isinstance(x, JVPTracer)`. Never instantiated."""
 
     __slots__ = ()
 

@@ -102,9 +102,9 @@ class Bound(Opaque):
         arrays, fancy = self._wrapped(inputs), rules.fancy_primitive_batchers.get(self.primitive)
         if fancy is not None:
             axis = rules.AxisData(popped_axis(), size)
-            out, out_dims = fancy(axis, arrays, tuple(dims), **self.params)
+            out, out_dims = fancy(axis, tuple(arrays), tuple(dims), **self.params)
         elif self.primitive in rules.primitive_batchers:
-            out, out_dims = rules.primitive_batchers[self.primitive](arrays, tuple(dims), **self.params)
+            out, out_dims = rules.primitive_batchers[self.primitive](tuple(arrays), tuple(dims), **self.params)
         else:
             raise NotImplementedError(f"Batching rule for '{self.primitive}' not implemented")
         results = self._tensors(out)
@@ -115,8 +115,8 @@ class Bound(Opaque):
         if rule is None:
             raise NotImplementedError(f"Differentiation rule for '{self.primitive}' not implemented")
         arrays = self._wrapped(primals)
-        given = [_tangent(t, a) for t, a in zip(tangents, arrays, strict=True)]
-        _, found = rule(arrays, given, **self.params)
+        given = tuple(_tangent(t, a) for t, a in zip(tangents, arrays, strict=True))
+        _, found = rule(tuple(arrays), given, **self.params)
         return [_direction(t) for t in self._listed(found)]
 
     def at_level(self, level: int) -> "Bound":

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, duals, tree
+from .._core import axes, dtypes, duals, tree
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.primitive import conjugate
 from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
+from .._core.transposition import linear_at
 from .flat import (
     FlatFunction,
     Output,
@@ -469,7 +470,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
             "linear_transpose needs floating or complex primals: torch does not differentiate integers. "
             "Cast them to float first."
         )
-    _, pullback = vjp(fun, *zeros)
+
+    def linear(*args: Any) -> Any:
+        with linear_at(axes.current_level()):
+            return fun(*args)
+
+    _, pullback = vjp(linear, *zeros)
 
     def transposed_fun(out_cotangent: Any) -> Any:
         try:

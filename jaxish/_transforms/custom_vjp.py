@@ -336,14 +336,17 @@ class custom_vjp(CustomFunction):
 
 
 class _Residuals:
-    """What a forward rule keeps for the way back: arrays, and references among its arguments."""
+    """What a forward rule keeps for the way back: arrays, references among its arguments, and Python's own values."""
 
     def __init__(self, values: Any, own: Sequence[Ref], function_name: str) -> None:
         leaves, self._spec = tree.flatten(values)
         self._refs: dict[int, int] = {}
+        self._numbers: dict[int, Any] = {}  # which stay what they are, for rules that branch on them
         self.arrays: list[Array] = []
         for place, leaf in enumerate(leaves):
-            if not isinstance(leaf, Ref):
+            if isinstance(leaf, bool | int | float | complex):
+                self._numbers[place] = leaf
+            elif not isinstance(leaf, Ref):
                 self.arrays.append(as_output(leaf, function_name))
             elif leaf in own:
                 self._refs[place] = own.index(leaf)
@@ -358,8 +361,8 @@ class _Residuals:
     def rebuilt(self, tensors: Sequence[Tensor], refs: Sequence[Ref]) -> Any:
         """Return what the rule kept, of the tensors that were saved and the references as they are now."""
         saved = iter(arrays_from(tensors[: len(self._kinds)], self._kinds))
-        count = self._spec.num_leaves
-        return self._spec.unflatten(refs[self._refs[i]] if i in self._refs else next(saved) for i in range(count))
+        known = {**self._numbers, **{place: refs[number] for place, number in self._refs.items()}}
+        return self._spec.unflatten(known[i] if i in known else next(saved) for i in range(self._spec.num_leaves))
 
 
 def _with_handles(body: Graph, arrays: Sequence[Array]) -> Graph:

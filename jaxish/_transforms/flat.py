@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,23 @@ class Output:
         return self.spec.unflatten(arrays_from(tensors, self.kinds))
 
 
+class Auxiliary(Output):
+    """What a function returns beside its result: arrays, which may belong to the transformation, and whatever else."""
+
+    def __init__(self, result: Any, function_name: str) -> None:
+        self._leaves, self.spec = tree.flatten(result)
+        self._places = [i for i, leaf in enumerate(self._leaves) if isinstance(leaf, Array | Ref)]
+        self.arrays = [as_output(self._leaves[i], function_name, result) for i in self._places]
+        self.kinds = [a.kind for a in self.arrays]
+
+    def rebuilt(self, tensors: Sequence[Tensor]) -> Any:
+        """Return what the function returned with other tensors in the place of its arrays'."""
+        leaves = list(self._leaves)
+        for place, array in zip(self._places, arrays_from(tensors, self.kinds), strict=True):
+            leaves[place] = array
+        return self.spec.unflatten(leaves)
+
+
 class FlatFunction:
     """A user's function as one from flat tensors to flat tensors; what its last call returned is kept as `output`.
 
@@ -51,7 +69,7 @@ class FlatFunction:
     """
 
     output: Output
-    aux: Output | None = None
+    aux: Auxiliary | None = None
     given: Sequence[Any] = ()
     written: Sequence[int] = ()
 
@@ -67,7 +85,7 @@ class FlatFunction:
         result = self.fun(*args, **kwargs)
         if self.has_aux:
             result, aux = _pair(result)
-            self.aux = Output(aux, name_of(self.fun))
+            self.aux = Auxiliary(aux, name_of(self.fun))
         self.output = Output(result, described(self.fun))
         if Ref not in map(type, self.given):
             return self.output.tensors
@@ -169,15 +187,19 @@ def name_of(function: Callable[..., Any]) -> str:
     """Return a name of `function` for messages."""
     while isinstance(function, functools.partial):
         function = function.func
-    return getattr(function, "__name__", type(function).__name__)
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type(function).__name__
 
 
 def wraps(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`functools.wraps` for callables of every kind: partials and instances have no `__name__`."""
 
     def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
-        functools.update_wrapper(wrapper, function)
-        if not hasattr(function, "__name__"):
+        functools.update_wrapper(wrapper, function, ())
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            with suppress(AttributeError, TypeError):  # an instance may have something else by this name
+                setattr(wrapper, name, getattr(function, name))
+        if not isinstance(getattr(function, "__name__", None), str):
             wrapper.__name__ = name_of(function)
         return wrapper
 

@@ -93,7 +93,7 @@ def checkpoint(
 
     @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        given = signature.split(args, kwargs)
+        given = signature.split(args, kwargs, keyed=False)
         arrays = [as_argument(leaf, "checkpoint") for leaf in given.leaves]
         names = argument_names(fun, args, kwargs) if references(arrays) else ()
         check_aliases(arrays, lambda: names, name_of(fun), "checkpoint")

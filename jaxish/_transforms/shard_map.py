@@ -22,6 +22,7 @@ from .._devices.meshes import AbstractMesh, Mesh, mesh_in_force
 from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
 from .flat import Output, arrays_from, check_callable, name_of, wraps
 from .jit import jit
+from .stages import Lowered
 from .vmap import vmap
 
 
@@ -318,6 +319,12 @@ def pmap(
         dims = tree.broadcast_prefix(out_axes, spec, is_leaf=_is_none)
         return spec.unflatten(_over_mesh(x, d, mesh) for x, d in zip(leaves, dims, strict=True))
 
+    def lower(*args: Any, **kwargs: Any) -> Lowered:
+        """Return the program for these arguments, traced; what it compiles to gives results that lie on one device."""
+        _pmap_mesh(_size_of(args, kwargs, in_axes, statics, axis_size), devices, backend, axis_name)
+        return jitted.lower(*args, **kwargs)
+
+    mapped.lower = lower  # pyright: ignore[reportFunctionMemberAccess]
     return mapped
 
 

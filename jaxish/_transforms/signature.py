@@ -47,8 +47,8 @@ class Signature:
                 )
         return Signature(*statics, *donated)
 
-    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Arguments":
-        """Set the static ones of a call's arguments aside. Raises `ValueError` where one cannot be hashed."""
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any], keyed: bool = True) -> "Arguments":
+        """Set the static ones of a call's arguments aside. Raises `ValueError` where one cannot be hashed, if `keyed`."""
         static = {i: args[i] for i in self.static_argnums if i < len(args)}
         static_named = {k: v for k, v in kwargs.items() if k in self.static_argnames}
         dynamic = tuple(a for i, a in enumerate(args) if i not in static)
@@ -62,7 +62,7 @@ class Signature:
             return merged, {**named, **static_named}
 
         key = None
-        if static or static_named or dynamic_named:
+        if keyed and (static or static_named or dynamic_named):
             of_names = tuple((k, *_hashable(v)) for k, v in sorted(static_named.items()))
             key = (tuple((i, *_hashable(v)) for i, v in static.items()), of_names), bool(dynamic_named)
         donated = ()
