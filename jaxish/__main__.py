@@ -1,4 +1,7 @@
-"""`python -m jaxish run program.py`: run a JAX program, unchanged, on PyTorch. `info` prints what it would run on."""
+"""`python -m jaxish run program.py`: run a JAX program, unchanged, on PyTorch.
+
+`check` tells beforehand what of JAX a code base uses that jaxish lacks, `info` prints what it would run on.
+"""
 
 import argparse
 import os
@@ -15,6 +18,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     run.add_argument("-m", dest="module", action="store_true", help="program is a module's name, as for python -m")
     run.add_argument("program", help="a Python file, or with -m a module")
     run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
+    checked = commands.add_parser("check", help="tell which names of jax a code base uses, and whether jaxish has them")
+    checked.add_argument(
+        "paths", nargs="+", metavar="path", help="a file, a folder or a notebook; it is read and not run"
+    )
+    checked.add_argument("--json", action="store_true", help="print what was found for other programs to read")
     commands.add_parser("info", help="print versions, devices, compiler, cache and backends")
     kept = commands.add_parser("cache", help="look at what was compiled and is kept on disk")
     wanted = kept.add_mutually_exclusive_group(required=True)
@@ -25,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return info()
     if options.command == "cache":
         return look_at_cache(options.clear)
+    if options.command == "check":
+        return check(options.paths, options.json)
     return run_program(options.program, options.args, options.module)
 
 
@@ -44,6 +54,22 @@ def run_program(program: str, args: Sequence[str], module: bool) -> int:
     sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
     runpy.run_path(program, run_name="__main__")
     return 0
+
+
+def check(paths: Sequence[str], as_json: bool) -> int:
+    """Print what the code below the paths uses of JAX and jaxish lacks; 0 if it lacks nothing, 1 if something, 2 if unread."""
+    from ._porting import report, verdict
+
+    for path in paths:
+        if not os.path.exists(path):
+            print(f"python -m jaxish check: no file or folder {path!r}", file=sys.stderr)
+            return 2
+    found = verdict.check(paths)
+    if not found.files:
+        print(f"python -m jaxish check: no Python files in {', '.join(paths)}", file=sys.stderr)
+        return 2
+    print(report.as_json(found) if as_json else report.as_text(found))
+    return found.exit_code
 
 
 def info() -> int:

@@ -41,7 +41,7 @@ class _Jaxlib(importlib.abc.Loader):
         module.__version__ = JAX_VERSION  # pyright: ignore
         if module.__name__ == "jaxlib":
             module.__path__ = []
-            module.version = importlib.import_module("jaxlib.version")  # pyright: ignore
+            module.version = module_for("jaxlib.version")  # pyright: ignore
 
 
 class _Private(importlib.abc.Loader):
@@ -152,6 +152,19 @@ def _exists(name: str) -> bool:
         return name in sys.modules or importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
         return False
+
+
+def module_for(name: str) -> types.ModuleType:
+    """Return the module that `import name` gives once this is installed, without installing it.
+
+    Raises `ModuleNotFoundError` if there is none.
+    """
+    spec = _Finder().find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    module = spec.loader.create_module(spec) or types.ModuleType(name)
+    spec.loader.exec_module(module)
+    return module
 
 
 def install() -> None:
