@@ -315,7 +315,8 @@ def is_tracer(x: Any) -> bool:
 
 def type_text(x: Any) -> str:
     """Return dtype and shape as JAX writes them: `float32[2,3]`."""
-    return f"{x.dtype.name}[{','.join(map(str, x.shape))}]"
+    name = "float0" if x.dtype == dtypes.float0 else x.dtype.name
+    return f"{name}[{','.join(map(str, x.shape))}]"
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:

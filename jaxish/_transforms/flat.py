@@ -98,6 +98,13 @@ class _Float0Kind:
 _FLOAT0 = _Float0Kind()
 
 
+def kind_of_type(aval: Any) -> Any:
+    """Return the kind of arrays of this type: a weak-type flag, or what wraps their tensors."""
+    if aval.dtype == dtypes.float0:
+        return _FLOAT0
+    return aval.dtype if isinstance(aval.dtype, dtypes.ExtendedDType) else aval.weak_type
+
+
 class _Float0(Array):
     __slots__ = ()
 
@@ -109,6 +116,10 @@ class _Float0(Array):
     @property
     def kind(self) -> Any:
         return _FLOAT0
+
+    @property
+    def dtype(self) -> Any:
+        return dtypes.float0
 
 
 class TypeReturned(TypeError):

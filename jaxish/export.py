@@ -1,0 +1,11 @@
+"""jax.export: functions as data, for other processes."""
+
+from ._export.checks import DisabledSafetyCheck as DisabledSafetyCheck
+from ._export.checks import maximum_supported_calling_convention_version as maximum_supported_calling_convention_version
+from ._export.checks import minimum_supported_calling_convention_version as minimum_supported_calling_convention_version
+from ._export.exported import Exported as Exported
+from ._export.exported import default_export_platform as default_export_platform
+from ._export.exporting import export as export
+from ._export.loading import deserialize as deserialize
+from ._export.structures import register_namedtuple_serialization as register_namedtuple_serialization
+from ._export.structures import register_pytree_node_serialization as register_pytree_node_serialization
