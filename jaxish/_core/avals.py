@@ -7,6 +7,9 @@ import torch
 
 from . import dtypes
 from .array import Array, as_array, default_torch_device, type_text
+from .dimensions import SymbolicSize
+
+_SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all sizes
 
 
 class AbstractValue:
@@ -19,7 +22,7 @@ class ShapedArray(AbstractValue):
     __slots__ = ("dtype", "shape", "weak_type")
 
     def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> None:
-        self.shape = tuple(map(int, shape))
+        self.shape = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
         self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from .._core import tree
 from .._core.array import Array
-from .._core.avals import ShapedArray
 from .._core.tree import PyTreeDef
 from .._core.tree_differences import differences
+from .solutions import Equations
 
 _ROOTS = {"[0]": "args", "[1]": "kwargs"}
 
@@ -37,13 +37,12 @@ def check_structure(name: str, in_tree: PyTreeDef, given: PyTreeDef) -> None:
     )
 
 
-def check_types(in_tree: PyTreeDef, avals: Sequence[ShapedArray], arrays: Sequence[Array]) -> Mapping[str, Any]:
-    """Return the sizes that the variables in `avals` have for these arguments.
+def check_types(equations: Equations, arrays: Sequence[Array]) -> Mapping[str, Any]:
+    """Return the sizes that the variables in the types of an export have for these arguments.
 
     Raises `ValueError` for an argument of another rank, dtype or size.
     """
-    where = places(in_tree)
-    for name, aval, array in zip(where, avals, arrays, strict=True):
+    for name, aval, array in zip(equations.places, equations.avals, arrays, strict=True):
         expected = f"expected {aval.shape} and called with {array.shape}"
         if aval.ndim != array.ndim:
             raise ValueError(f"Rank mismatch for {name}: {expected}")
@@ -52,4 +51,4 @@ def check_types(in_tree: PyTreeDef, avals: Sequence[ShapedArray], arrays: Sequen
         for position, (wanted, size) in enumerate(zip(aval.shape, array.shape, strict=True)):
             if isinstance(wanted, int) and wanted != size:
                 raise ValueError(f"Shape mismatch for {name}.shape[{position}] (expected same constant): {expected}")
-    return {}
+    return equations.solved([array.shape for array in arrays])

@@ -20,9 +20,10 @@ from .._devices import devices
 from .._transforms.custom_vjp import custom_vjp
 from .._transforms.flat import as_argument, kind_of_type
 from .._transforms.program import Program
-from .arguments import check_structure, check_types
+from .arguments import check_structure, check_types, places
 from .checks import DisabledSafetyCheck
 from .functions import StoredFunction
+from .solutions import Equations
 from .storing import serialized
 
 
@@ -155,12 +156,17 @@ class Exported:
 
     def _computed(self, *leaves: Any) -> list[Any]:
         arrays = [as_argument(leaf, f"The exported function {self.fun_name}") for leaf in leaves]
-        values = check_types(self.in_tree, self.in_avals, arrays)
+        values = check_types(self.equations, arrays)
         device = arrays[0]._tensor.device if arrays else default_torch_device()
         self._check_platform(device)
         closed = self._function.closed(values, device)
         program = Program(closed, self._leaves_spec, self._out_kinds, self.in_avals, self.fun_name)
         return program([tensor_of(a) for a in arrays])
+
+    @functools.cached_property
+    def equations(self) -> Equations:
+        """What the arguments' shapes say of the dimension variables."""
+        return Equations(self.in_avals, places(self.in_tree))
 
     @functools.cached_property
     def _leaves_spec(self) -> tree.Spec:

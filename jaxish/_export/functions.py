@@ -20,6 +20,7 @@ class Case:
     guards: Sequence[Sequence[Any]]
     record: Record
     captured: Sequence[int]
+    example: Mapping[str, int] = field(default_factory=dict)  # sizes of this case
 
     def covers(self, values: Mapping[str, Any]) -> bool:
         """Tell whether these sizes are this case's."""

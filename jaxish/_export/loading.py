@@ -9,8 +9,10 @@ from . import container, structures
 from .checks import DisabledSafetyCheck
 from .exported import Exported
 from .functions import Case, StoredFunction
+from .parsing import Parser
 from .records import Tensors, operators_in
 from .replay import operator_named
+from .scopes import SymbolicScope
 
 
 def deserialize(blob: bytearray | bytes | memoryview) -> Exported:
@@ -24,17 +26,17 @@ def deserialize(blob: bytearray | bytes | memoryview) -> Exported:
     for tensor in tensors:
         numbered.number(tensor)
     try:
-        return _exported(head["function"], numbered)
+        return _exported(head["function"], numbered, SymbolicScope(head["constraints"]))
     except (KeyError, TypeError, IndexError, AttributeError, StopIteration) as error:
         raise ValueError(f"These bytes say no exported function: {type(error).__name__}: {error}") from error
 
 
-def _exported(said: dict[str, Any], tensors: Tensors) -> Exported:
+def _exported(said: dict[str, Any], tensors: Tensors, scope: SymbolicScope) -> Exported:
     cases = [Case(c["guards"], c["record"], c["captured"]) for c in said["cases"]]
     for name in operators_in([c.record for c in cases]):
         operator_named(name)
-    in_avals, out_avals = (tuple(map(_aval, said[name])) for name in ("in_avals", "out_avals"))
-    vjp = None if said["vjp"] is None else _exported(said["vjp"], tensors)
+    in_avals, out_avals = (tuple(_aval(a, scope) for a in said[name]) for name in ("in_avals", "out_avals"))
+    vjp = None if said["vjp"] is None else _exported(said["vjp"], tensors, scope)
     return Exported(
         fun_name=said["fun_name"],
         in_tree=structures.loaded(said["in_tree"], in_avals),
@@ -51,7 +53,8 @@ def _exported(said: dict[str, Any], tensors: Tensors) -> Exported:
     )
 
 
-def _aval(said: dict[str, Any]) -> ShapedArray:
+def _aval(said: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
     kind, _, generator = said["dtype"].partition(":")
     named = {"float0": lambda: dtypes.float0, "key": lambda: key_dtype(generator)}
-    return ShapedArray(said["shape"], named.get(kind, lambda: dtypes.dtype_of(kind))())
+    shape = [n if isinstance(n, int) else Parser(n, repr(n), scope).shape()[0] for n in said["shape"]]
+    return ShapedArray(shape, named.get(kind, lambda: dtypes.dtype_of(kind))())

@@ -37,7 +37,7 @@ class Tensors:
 class Writer:
     """Makes records of graphs whose tensors lie on `device`; `size` makes formulas of symbolic sizes."""
 
-    def __init__(self, tensors: Tensors, device: torch.device, size: Callable[[torch.SymInt], Any]) -> None:
+    def __init__(self, tensors: Tensors, device: torch.device, size: Callable[[Any], Any]) -> None:
         self._tensors, self._device, self._size = tensors, device, size
 
     def record(self, module: fx.GraphModule) -> Record:
@@ -105,7 +105,7 @@ class Writer:
             return value
         if isinstance(value, fx.Node):
             return {"value": numbers[value]}
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt | torch.SymFloat):
             return {"size": self._size(value)}
         if isinstance(value, list | tuple):
             return [self._argument(v, numbers) for v in value]

@@ -17,6 +17,8 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
     "pow": operator.pow,
+    "float": lambda value: value * 1.0,
+    "truediv": operator.truediv,
 }
 
 _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -30,7 +32,7 @@ def evaluate(formula: Formula, values: Mapping[str, Any], larger: Callable[[Any,
 
     `larger` and `smaller` compute maxima and minima of two. Raises `ValueError` for what is no formula of these variables.
     """
-    if type(formula) is int:
+    if type(formula) in (int, float):
         return formula
     match formula:
         case ["variable", str(name)] if name in values:

@@ -22,7 +22,9 @@ def serialized(exported: Any, vjp_order: int) -> bytearray:
     """
     tensors = Tensors()
     head = _said(exported, vjp_order, tensors)
-    return container.packed({"torch": torch.__version__, "function": head}, tensors.values)
+    scope = exported.equations.scope
+    constraints = [] if scope is None else [c.text for c in scope.constraints]
+    return container.packed({"torch": torch.__version__, "constraints": constraints, "function": head}, tensors.values)
 
 
 def _said(exported: Any, vjp_order: int, tensors: Tensors) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def _renumbered(record: dict[str, Any], own: StoredFunction, tensors: Tensors) -
 
 
 def _said_aval(aval: ShapedArray) -> dict[str, Any]:
-    return {"shape": list(aval.shape), "dtype": _dtype_name(aval.dtype)}
+    return {"shape": [n if isinstance(n, int) else str(n) for n in aval.shape], "dtype": _dtype_name(aval.dtype)}
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -7,7 +7,6 @@ products over the positions of the window.
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.operations import shown_as
 from .._core.promotion import convert
+from .._core.symbolic_sizes import index as index_of
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -221,7 +221,7 @@ def conv_general_dilated(
     rank = x.dim() - 2
     given = (x, w)
     x, w = x.permute(*numbers.lhs_spec), w.permute(*numbers.rhs_spec)
-    strides = tuple(map(operator.index, window_strides))
+    strides = tuple(map(index_of, window_strides))
     if any(s < 1 for s in strides):
         raise ValueError(f"conv_general_dilated window_strides must be positive, got {strides}.")
     if isinstance(padding, str):
@@ -235,9 +235,9 @@ def conv_general_dilated(
         window = [dilated_size(k, d) for k, d in zip(w.shape[2:], rhs_dilation or (1,) * rank, strict=True)]
         padding = padtype_to_pads(x.shape[2:], window, strides, padding)
     window = Window(
-        strides, tuple((operator.index(a), operator.index(b)) for a, b in padding),
-        tuple(map(operator.index, lhs_dilation or (1,) * rank)), tuple(map(operator.index, rhs_dilation or (1,) * rank)),
-        operator.index(feature_group_count), operator.index(batch_group_count),
+        strides, tuple((index_of(a), index_of(b)) for a, b in padding),
+        tuple(map(index_of, lhs_dilation or (1,) * rank)), tuple(map(index_of, rhs_dilation or (1,) * rank)),
+        index_of(feature_group_count), index_of(batch_group_count),
     )  # fmt: skip
     _check(x, w, window)
     check_same_dtypes("conv_general_dilated", x, w)

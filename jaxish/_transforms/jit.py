@@ -12,8 +12,9 @@ import numpy as np
 import optree
 import torch
 
-from .._core import config, dtypes, graph, no_execution, tree
+from .._core import config, dtypes, graph, no_execution, symbolic_sizes, tree
 from .._core.array import Array, default_torch_device
+from .._core.dimensions import SymbolicSize
 from .._core.extended import blank
 from .._core.refs import Ref, check_aliases
 from .._devices import constraint
@@ -110,7 +111,8 @@ class Jitted:
             if call.donated:
                 program.taken = call.taken_by(program)
             # A program that captured a tracer is good for this call only.
-            if not program.is_for_this_call_only and not config.no_execution.value:
+            passing = program.is_for_this_call_only or symbolic_sizes.environment() is not None
+            if not passing and not config.no_execution.value:
                 self._programs[call.key] = program
         return program
 
@@ -172,6 +174,8 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
     def stand_in(leaf: Any) -> Any:
         if isinstance(leaf, Array | Ref) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
+        if any(isinstance(n, SymbolicSize) for n in leaf.shape):
+            raise NotImplementedError(f"only jax.export.export traces for symbolic shapes; got {leaf}.")
         if leaf.dtype == dtypes.float0:
             return np.zeros(leaf.shape, dtypes.float0)
         if isinstance(leaf.dtype, dtypes.ExtendedDType):
