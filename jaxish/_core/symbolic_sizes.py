@@ -9,12 +9,14 @@ ones are compared, and signatures with symbols can be looked up (torch 2.9 to 2.
 
 import operator
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch._meta_registrations import calc_conv_nd_return_shape
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 class _State(threading.local):
@@ -38,7 +40,10 @@ def symbols_of(shape_env: Any) -> Iterator[None]:
     before, _state.environment = _state.environment, shape_env
     try:
         # Without guards for sizes of one in torch's own bookkeeping of strides, which does not change what is computed.
-        with _config.patch(backed_size_oblivious=True):
+        with _config.patch(backed_size_oblivious=True), warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "Raw Sym", UserWarning
+            )  # that graphs hold symbols, which records are made of
             yield
     finally:
         _state.environment = before
@@ -49,6 +54,14 @@ def _hash(symbol: Any) -> int:
     return hash(node.nested_int()) if node.is_nested_int() else hash((id(node.shape_env), node.expr))
 
 
+def blank(shape: Sequence[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return a tensor without values, of which only the type counts: a fake one where there are symbols in the shape."""
+    if all(type(n) is int for n in shape):
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+    with FakeTensorMode(shape_env=environment()):
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+
+
 def index(value: Any) -> Any:
     """Return an integer-like value as an int, a symbol as it is. Raises `TypeError` for what is neither."""
     return value if type(value) is torch.SymInt else operator.index(value)
@@ -57,6 +70,37 @@ def index(value: Any) -> Any:
 def is_size(value: Any) -> bool:
     """Tell whether a value is an int or a symbol."""
     return type(value) is int or type(value) is torch.SymInt
+
+
+def is_whole(start: Any, stop: Any, size: Any) -> bool:
+    """Tell whether a slice from `start` to `stop` takes all, which is not asked of symbols that may be so."""
+    if type(start) is type(stop) is type(size) is int:
+        return start == 0 and stop == size
+    return _is_known(start == 0) and _is_known(stop == size)
+
+
+def larger(first: Any, second: Any) -> Any:
+    """Return the larger of two sizes, a formula where that is not known of symbols."""
+    return _extremum(first, second, torch.sym_max, lambda x, y: x >= y)
+
+
+def smaller(first: Any, second: Any) -> Any:
+    """Return the smaller of two sizes, a formula where that is not known of symbols."""
+    return _extremum(first, second, torch.sym_min, lambda x, y: x <= y)
+
+
+def _extremum(first: Any, second: Any, formula: Callable[..., Any], wins: Callable[[Any, Any], Any]) -> Any:
+    if _is_known(wins(first, second)):
+        return first
+    return second if _is_known(wins(second, first)) else formula(first, second)
+
+
+def _is_known(condition: Any) -> bool:
+    if type(condition) is bool:
+        return condition
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(condition)
 
 
 def slice_bounds(item: slice, size: Any) -> tuple[Any, Any, Any]:
@@ -70,7 +114,7 @@ def slice_bounds(item: slice, size: Any) -> tuple[Any, Any, Any]:
         if given is None:
             return default
         place = index(given)
-        return min(max(place + size if place < 0 else place, low), high)
+        return smaller(larger(place + size if place < 0 else place, low), high)
 
     return bound(item.start, low if step > 0 else high), bound(item.stop, high if step > 0 else low), step
 

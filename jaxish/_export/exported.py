@@ -18,7 +18,7 @@ from .._core.avals import ShapedArray
 from .._core.tree import PyTreeDef
 from .._devices import devices
 from .._transforms.custom_vjp import custom_vjp
-from .._transforms.flat import as_argument, kind_of_type
+from .._transforms.flat import as_argument, float0_zeros, kind_of_type
 from .._transforms.program import Program
 from .arguments import check_structure, check_types, places
 from .checks import DisabledSafetyCheck
@@ -149,8 +149,7 @@ class Exported:
         pullback = self.vjp()
         types = pullback.in_avals[len(leaves) :]
         given = [
-            np.zeros(np.shape(c), dtypes.float0) if t.dtype == dtypes.float0 else c
-            for c, t in zip(cotangents, types, strict=True)
+            float0_zeros(np.shape(c)) if t.dtype == dtypes.float0 else c for c, t in zip(cotangents, types, strict=True)
         ]
         return tuple(pullback._flat(*leaves, *given))
 

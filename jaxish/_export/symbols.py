@@ -6,12 +6,11 @@ further cases, until all that are tried are covered. So a program may branch on 
 """
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from .._core.errors import InconclusiveDimensionOperation
 from .._core.symbolic_sizes import symbols_of
@@ -48,17 +47,33 @@ class Symbols:
             self._names[symbol] = name
             self.values[name] = self.shape_env.create_symintnode(symbol, hint=size, source=source)
 
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Within this context manager, errors call the dimension variables by their own names."""
+        names = {str(symbol): name for symbol, name in self._names.items()}
+        try:
+            yield
+        except Exception as error:
+            if error.args and isinstance(error.args[0], str):
+                text = re.sub(r"\bs\d+\b", lambda found: names.get(found[0], found[0]), error.args[0])
+                error.args = (text, *error.args[1:])
+            raise
+
     def formula(self, symbol: Any) -> Any:
         """Return a symbol as a formula of the dimension variables."""
         return symbol if isinstance(symbol, int | float) else self._formula(symbol.node.expr)
 
-    def guards(self) -> list[list[Any]]:
-        """Return what the program has asked, as guards. Raises `InconclusiveDimensionOperation` where it asked for a number."""
+    def guards(self, apart: Sequence[Any] = ()) -> list[list[Any]]:
+        """Return what the program has asked, as guards.
+
+        Raises `InconclusiveDimensionOperation` where it asked for a number; `apart` are guards of cases for all sizes but one, of
+        which this may be the one.
+        """
         found = [["==", ["variable", name], 1] for name, size in self.example.items() if size == 1]
         for guard in self.shape_env.guards:
             relation = self._relation(guard.expr)
             pinned = relation[0] == "==" and [isinstance(side, int) for side in relation[1:]] == [False, True]
-            if pinned and relation[1][0] == "variable":
+            if pinned and relation[1][0] == "variable" and ["!=", *relation[1:]] not in apart:
                 raise _needs_number(relation[1][1], guard)
             if relation not in found:
                 found.append(relation)
@@ -83,7 +98,10 @@ class Symbols:
         operation = _OPERATIONS.get(type(expression).__name__)
         if operation is None:
             raise _no_formula(expression)
-        return [operation, *map(self._formula, expression.args)]
+        operands = [self._formula(a) for a in expression.args]
+        if operation in ("max", "min"):
+            operands.sort(key=lambda o: isinstance(o, int))  # numbers last, as users write them
+        return [operation, *operands]
 
 
 _OPERATIONS = {
@@ -136,9 +154,9 @@ def cases_of(names: Sequence[str], scope: SymbolicScope, trace: Callable[[Symbol
                 "for given sizes, or with constraints."
             )
         symbols = Symbols(example)
-        with symbols_of(symbols.shape_env):
+        with symbols_of(symbols.shape_env), symbols.naming():
             made = trace(symbols)
-        found.append(Traced(example, symbols.guards(), made))
+        found.append(Traced(example, symbols.guards([g for case in found for g in case.guards]), made))
     if not found:
         raise ValueError(f"No sizes up to {_LARGE[-1]} were found that the constraints of {scope} allow.")
     return found
@@ -148,7 +166,9 @@ def _examples(names: Sequence[str], scope: SymbolicScope) -> Iterator[Mapping[st
     """Yield examples that the constraints allow: sizes that are all different first, then each one small and large."""
     first = dict(zip(names, itertools.islice(itertools.cycle(_FIRST), len(names)), strict=True))
     tried: set[tuple[int, ...]] = set()
-    for values in _candidates(names, first):
+    candidates = [*_candidates(names, first)]
+    # Those without a size of one first: such sizes are no symbols.
+    for values in sorted(candidates, key=lambda values: 1 in values):
         key = tuple(values)
         example = _allowed(dict(zip(names, key, strict=True)), scope)
         if key not in tried and example is not None:
@@ -161,6 +181,9 @@ def _candidates(names: Sequence[str], first: Mapping[str, int]) -> Iterator[Sequ
     for step in (0, 30, 60, 120, 250):  # where constraints ask for more
         for scale in (1, 2, 4, 12):
             yield [scale * n + step * (len(names) - i) for i, n in enumerate(first.values())]
+    for ratio in (3, 10):
+        yield [n * ratio ** (len(names) - 1 - i) for i, n in enumerate(first.values())]
+        yield [n * ratio**i for i, n in enumerate(first.values())]
     for size in (*_SMALL, *_LARGE):
         yield [size] * len(names)
         for name in names:
@@ -177,11 +200,3 @@ def _allowed(example: dict[str, int], scope: SymbolicScope) -> Mapping[str, int]
         if value < 0 or (constraint.is_equation and value):
             return None
     return example
-
-
-def stand_in(shape: Sequence[Any], dtype: torch.dtype, device: torch.device, symbols: Symbols) -> Tensor:
-    """Return a fake tensor of this shape, in which there may be symbols."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode(shape_env=symbols.shape_env):
-        return torch.empty(tuple(shape), dtype=dtype, device=device)

@@ -12,6 +12,7 @@ from .._core import errors, tree
 from .._core.array import Array, default_torch_device, from_kind
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.primitive import Primitive, graphs_of
+from .._core.symbolic_sizes import blank
 from .._core.target import STORED
 from .._devices.constraint import Constrain
 from .._transforms.flat import kind_of_type
@@ -23,7 +24,7 @@ from .dimensions import SymbolicDimension, extremum, is_symbolic_dim, variable
 from .functions import Case, StoredFunction
 from .records import Tensors, Writer
 from .solutions import Equations
-from .symbols import Symbols, cases_of, stand_in
+from .symbols import Symbols, cases_of
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _traced_symbolic(
             return given
         words = given._tensor.shape[given.ndim :]  # of keys
         shape = [n.evaluate(symbols.values) if isinstance(n, SymbolicDimension) else n for n in aval.shape]
-        tensor = stand_in([*shape, *words], given._tensor.dtype, given._tensor.device, symbols)
+        tensor = blank([*shape, *words], given._tensor.dtype, given._tensor.device)
         return from_kind(tensor, given.kind) if given.kind is not kind_of_type(aval) else Array(tensor, given._weak)
 
     arrays = [array(aval, given) for aval, given in zip(equations.avals, call.arrays, strict=True)]

@@ -7,11 +7,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import torch
 
 from .._core import axes, dtypes, errors, functorch, graph
 from .._core.array import Array, as_array, is_abstract, type_text
 from .._core.avals import AbstractValue, ShapedArray
 from .._core.dimensions import SymbolicSize
+from .._core.symbolic_sizes import larger, smaller
 from .primitive import Primitive
 from .rules import tangent_aval
 
@@ -191,5 +193,7 @@ def min_dim(d1: Any, d2: Any) -> Any:
 
 
 def _extremum(name: str, of_numbers: Callable[[int, int], int], d1: Any, d2: Any) -> Any:
+    if torch.SymInt in (type(d1), type(d2)):
+        return (larger if name == "max" else smaller)(d1, d2)
     symbolic = next((d for d in (d1, d2) if isinstance(d, SymbolicSize)), None)
     return of_numbers(d1, d2) if symbolic is None else symbolic.extremum(name, d1, d2)

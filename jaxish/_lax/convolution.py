@@ -18,6 +18,7 @@ from .._core.array import Array
 from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
+from .._core.symbolic_sizes import larger
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -102,8 +103,8 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
         raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
-        out = -(-int(size) // int(stride))
-        total = max((out - 1) * int(stride) + int(window) - int(size), 0)
+        out = -(-index_of(size) // index_of(stride))
+        total = larger((out - 1) * index_of(stride) + index_of(window) - index_of(size), 0)
         less, more = total // 2, total - total // 2
         pads.append((less, more) if name == "SAME" else (more, less))
     return pads

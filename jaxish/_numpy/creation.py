@@ -19,7 +19,7 @@ from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
 from .arguments import converted, dtype_or, float_dtype, no_sharding, placed, torch_device
 
-_PYTHON_SCALARS = (bool, int, float, complex)
+_PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
 
 
 @moves_elements(0)

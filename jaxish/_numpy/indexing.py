@@ -20,7 +20,7 @@ from .._core.array import Array, default_torch_device, from_numpy, is_abstract, 
 from .._core.operations import is_recorded
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
-from .._core.symbolic_sizes import is_size, slice_bounds, steps_between
+from .._core.symbolic_sizes import is_size, is_whole, larger, slice_bounds, steps_between
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
 from .creation import asarray
 from .dynamic_index import windows_of
@@ -258,7 +258,9 @@ def _basic_slice(plan: Plan, item: slice, size: int, out: int) -> None:
     _check_slice(item)
     start, stop, step = slice_bounds(item, size)
     if step > 0:
-        plan.basic.append(_FULL if (start, stop, step) == (0, size, 1) else slice(start, max(start, stop), step))
+        plan.basic.append(
+            _FULL if step == 1 and is_whole(start, stop, size) else slice(start, larger(start, stop), step)
+        )
         return
     count = steps_between(start, stop, step)
     plan.flips.append(out)

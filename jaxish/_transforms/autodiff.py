@@ -25,17 +25,12 @@ from .flat import (
     as_argument,
     check_callable,
     differentiable,
+    float0_zeros,
     name_of,
     unflatten_subset,
     wraps,
 )
 from .linearization import Ends, Linearized, has_tangents, register
-
-
-def float0_zeros(x: Array) -> np.ndarray:
-    """Return the only tangent that an integer or boolean array has."""
-    return np.zeros(x.shape, dtypes.float0)
-
 
 # ------------------------------------------------------------------------------------------------------- reverse mode
 
@@ -88,7 +83,7 @@ register(VJP)
 
 def _without(kind: Any, aval: ShapedArray) -> Any:
     """Return the cotangent of an argument that has none: None for a reference, which the function got as it is."""
-    return None if isinstance(kind, RefKind) else np.zeros(aval.shape, dtypes.float0)
+    return None if isinstance(kind, RefKind) else float0_zeros(aval.shape)
 
 
 def _cotangent(value: Any, primal: ShapedArray) -> Tensor:

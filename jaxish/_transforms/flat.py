@@ -92,7 +92,7 @@ class _Float0Kind:
 
     def wrap(self, tensor: Tensor) -> Any:
         """Return the NumPy array of this shape."""
-        return np.zeros(tuple(tensor.shape), dtypes.float0)
+        return float0_zeros(tensor.shape) if all(type(n) is int for n in tensor.shape) else _Float0(tensor)
 
 
 _FLOAT0 = _Float0Kind()
@@ -120,6 +120,13 @@ class _Float0(Array):
     @property
     def dtype(self) -> Any:
         return dtypes.float0
+
+
+def float0_zeros(shape: Sequence[int]) -> Any:
+    """Return an array without content: one of NumPy's, which cannot have symbolic sizes, where that will do."""
+    if all(type(n) is int for n in shape):
+        return np.zeros(tuple(shape), dtypes.float0)
+    return _Float0(torch.zeros(tuple(shape), dtype=torch.bool, device=default_torch_device()))
 
 
 class TypeReturned(TypeError):

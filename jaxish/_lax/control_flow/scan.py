@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..._compile import executable, lowering, native_loop
 from ..._compile.structured import Opaque
-from ..._core import config, derived, errors, graph, residuals, tree, unsigned
+from ..._core import config, derived, errors, graph, residuals, symbolic_sizes, tree, unsigned
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
@@ -405,7 +405,7 @@ def _slice_of(array: Array) -> Array:
     """Return an array of the type of one slice, for tracing."""
     tensor = array._tensor
     with graph.outside_traces():
-        part = torch.empty(tensor.shape[1:], dtype=tensor.dtype, device=tensor.device)
+        part = symbolic_sizes.blank(tensor.shape[1:], tensor.dtype, tensor.device)
     return array.like(part) if isinstance(array, RefArgument) else from_kind(part, array.kind)
 
 
