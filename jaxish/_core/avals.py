@@ -22,7 +22,7 @@ class ShapedArray(AbstractValue):
     __slots__ = ("dtype", "shape", "weak_type")
 
     def __init__(self, shape: Sequence[Any], dtype: Any, weak_type: bool = False) -> None:
-        self.shape = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
+        self.shape: tuple[Any, ...] = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
         self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
 

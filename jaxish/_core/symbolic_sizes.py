@@ -34,13 +34,15 @@ def environment() -> Any:
 @contextmanager
 def symbols_of(shape_env: Any) -> Iterator[None]:
     """Within this context manager, traces of this thread know the symbols of a ShapeEnv."""
-    from torch.fx.experimental import _config
+    from torch.fx.experimental import _config as settings
 
-    torch.SymInt.__hash__ = _hash
+    patch: Any = settings.patch  # pyright: ignore
+
+    torch.SymInt.__hash__ = _hash  # pyright: ignore
     before, _state.environment = _state.environment, shape_env
     try:
         # Without guards for sizes of one in torch's own bookkeeping of strides, which does not change what is computed.
-        with _config.patch(backed_size_oblivious=True), warnings.catch_warnings():
+        with patch(backed_size_oblivious=True), warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", "Raw Sym", UserWarning
             )  # that graphs hold symbols, which records are made of
