@@ -221,7 +221,7 @@ def _make_plan(index: Any, shape: Sequence[int], wrap: bool, clip: bool, fill: b
             if not size and not (isinstance(item, Tensor) and item.dim()):
                 raise IndexError(f"index is out of bounds for axis {dim} with size 0")
             if is_size(item):
-                item = _fixed(plan, item, size, wrap, clip, fill, device)
+                item = _fixed(plan, item, size, wrap, clip, fill, device)  # pyright: ignore
             elif wrap and item.dtype.is_signed:
                 item = _wrapped(item, size)
             if is_size(item):
