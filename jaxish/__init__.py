@@ -142,5 +142,5 @@ if _TYPE_CHECKING:
     from . import profiler as profiler
 
 __getattr__, _ = _attach(
-    __name__, ("api_util", "custom_derivatives", "experimental", "profiler")
+    __name__, ("api_util", "custom_derivatives", "experimental", "export", "profiler")
 )  # what most programs do not need loads when it is named

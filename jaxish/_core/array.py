@@ -315,7 +315,8 @@ def is_tracer(x: Any) -> bool:
 
 def type_text(x: Any) -> str:
     """Return dtype and shape as JAX writes them: `float32[2,3]`."""
-    return f"{x.dtype.name}[{','.join(map(str, x.shape))}]"
+    name = "float0" if x.dtype == dtypes.float0 else x.dtype.name
+    return f"{name}[{','.join(map(str, x.shape))}]"
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
@@ -395,11 +396,13 @@ def device_of(*values: Any) -> torch.device:
 
 
 _SCALARS = (bool, int, float, complex)
+_SYMBOLS = (torch.SymInt, torch.SymFloat)  # sizes, and formulas of them, in a trace for all sizes
+_ARRAYLIKE = (Array, np.ndarray, np.generic, *_SCALARS, *_SYMBOLS)
 
 
 def is_arraylike(x: Any) -> bool:
     """Tell whether `x` is an array, a scalar, or something that says it is one (`__jax_array__`)."""
-    return isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex) or hasattr(x, "__jax_array__")
+    return isinstance(x, _ARRAYLIKE) or hasattr(x, "__jax_array__")
 
 
 def check_arraylike(function: str, *args: Any) -> None:
@@ -450,6 +453,8 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
             return Array(from_numpy(np.asarray(x).astype(dtype, copy=False), device))
     if hasattr(x, "__jax_array__"):
         return as_array(x.__jax_array__(), device)
+    if isinstance(x, _SYMBOLS):
+        return Array(scalar_tensor(x, dtypes.to_torch(dtypes.lattice_type(x)[0]), device), True)
     if isinstance(x, Tensor):
         raise TypeError("A torch.Tensor is no JAX array; make it one, without a copy, by jaxish.from_torch(tensor).")
     raise TypeError(f"Value {x!r} with type {type(x)} is not a valid JAX type.")

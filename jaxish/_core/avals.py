@@ -8,6 +8,9 @@ import torch
 
 from . import dtypes
 from .array import Array, as_array, default_torch_device, type_text
+from .dimensions import SymbolicSize
+
+_SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all sizes
 
 
 class AbstractValue:
@@ -24,8 +27,8 @@ class ShapedArray(AbstractValue):
 
     __slots__ = ("dtype", "shape", "weak_type")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> None:
-        self.shape = tuple(map(int, shape))
+    def __init__(self, shape: Sequence[Any], dtype: Any, weak_type: bool = False) -> None:
+        self.shape: tuple[Any, ...] = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
         self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
 
@@ -87,7 +90,7 @@ class ShapeDtypeStruct:
     __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")
 
     def __init__(
-        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False
+        self, shape: Sequence[Any], dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")

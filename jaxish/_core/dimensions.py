@@ -1,16 +1,26 @@
 """Dimensions and shapes as arguments: one place for their checks and error text."""
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import errors
 from .array import Array, is_abstract
+from .symbolic_sizes import index as index_of
+
+
+class SymbolicSize:
+    """Base class of sizes that are formulas (`_export/dimensions.py`)."""
+
+    __slots__ = ()
+
+    def extremum(self, name: str, first: Any, second: Any) -> Any:
+        """Return the `max` or `min` of two sizes, of which this is one: a formula where that is not decided."""
+        raise NotImplementedError
 
 
 def canonical_axis(axis: Any, ndim: int, name: str = "axis", error: type[Exception] = ValueError) -> int:
     """Return `axis` counted from the front. Raises `error` out of bounds: some functions of JAX raise `IndexError`."""
-    axis = operator.index(axis)
+    axis = index_of(axis)
     if not -ndim <= axis < ndim:
         raise error(f"{name} {axis} is out of bounds for array of dimension {ndim}")
     return axis + ndim if axis < 0 else axis
@@ -33,7 +43,7 @@ def static_int(value: Any, what: str) -> int:
     if isinstance(value, Array) and is_abstract(value):
         raise errors.tracer_error(errors.ConcretizationTypeError, value.shape, what + " must be known while tracing.")
     try:
-        return operator.index(value)
+        return index_of(value)
     except TypeError:
         raise TypeError(f"{what} must be an integer; got {value!r} of type {type(value)}.") from None
 
@@ -52,7 +62,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
                 "traced values is not supported: mark the argument as static (jit's static_argnums)."
             )
     try:
-        result = tuple(map(operator.index, sizes))
+        result = tuple(map(index_of, sizes))
     except TypeError:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.") from None
     if any(size < 0 for size in result):

@@ -54,6 +54,8 @@ _NARROW = {
     np.dtype(np.complex128): np.dtype(np.complex64),
 }
 _PYTHON_SCALARS: dict[type, np.dtype] = {
+    torch.SymInt: np.dtype(np.int64),  # sizes that are symbols
+    torch.SymFloat: np.dtype(np.float64),
     bool: np.dtype(np.bool_),
     int: np.dtype(np.int64),
     float: np.dtype(np.float64),

@@ -44,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import cache, dtypes, duals, errors, functorch
+from . import cache, dtypes, duals, errors, functorch, symbolic_sizes
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast
 from .user_frames import users_line
@@ -218,6 +218,9 @@ class _TraceFakeMode(FakeTensorMode):
         if self.ended:
             leaked = next(a for a in tree_leaves((args, kwargs)) if isinstance(a, FakeTensor) and a.fake_mode is self)
             raise _escaped(leaked)
+        if self.shape_env is not None and func in symbolic_sizes.ASKING:
+            with self:
+                return symbolic_sizes.fake_results(func, args)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
@@ -235,7 +238,7 @@ class Trace(TorchDispatchMode):
         self.inputs: list[fx.Node] = []
         self.root = torch.nn.Module()
         self.graph = fx.Graph(owning_module=None)
-        self.fake_mode = _TraceFakeMode(allow_non_fake_inputs=True)
+        self.fake_mode = _TraceFakeMode(allow_non_fake_inputs=True, shape_env=symbolic_sizes.environment())
         self.captured: list[Tensor] = []
         self._lifted: dict[int, Tensor] = {}
         # The fakes are kept alive with their nodes, so that no id is used twice.
@@ -526,6 +529,8 @@ class Graph:
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         """Run the operators one by one."""
+        if symbolic_sizes.environment() is not None:  # the code of a graph has no names for symbols
+            return fx.Interpreter(self.module).run(*inputs)
         return self.module.forward(*inputs)
 
 

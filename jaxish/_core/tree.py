@@ -422,6 +422,11 @@ def children_with_keys(tree: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
+def unflattening(kind: type) -> Callable[[Any, Iterable[Any]], Any] | None:
+    """Return what makes a node of a registered class, of its static data and children; None for other classes."""
+    return _REGISTRY[kind].unflatten if kind in _REGISTRY else None
+
+
 def is_node_type(kind: type) -> bool:
     """Tell whether instances of a class are inner nodes."""
     return kind in _BUILTIN_NODES or kind in _REGISTRY or optree.is_namedtuple_class(kind)

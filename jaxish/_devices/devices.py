@@ -25,7 +25,7 @@ class Device:
     @property
     def platform(self) -> str:
         """`cpu`, `gpu`, `tpu`, or `xla` for a TPU that the CPU plays."""
-        return _platform_of(self.torch_device)
+        return platform_of(self.torch_device)
 
     @property
     def device_kind(self) -> str:
@@ -54,7 +54,7 @@ class Device:
         return f"{self.torch_device.type}:{self.id}"
 
 
-def _platform_of(device: torch.device) -> str:
+def platform_of(device: torch.device) -> str:
     """Return the platform of a torch device."""
     named = {"cuda": "gpu", "xla": accelerator.xla_platform()}
     return named.get(device.type, device.type)
@@ -130,7 +130,7 @@ def devices(backend: str | None = None) -> list[Device]:
     Raises `RuntimeError` for a platform without devices.
     """
     if backend is None:
-        return list(_all(_platform_of(accelerator.first_device())))
+        return list(_all(platform_of(accelerator.first_device())))
     known = backend in _PLATFORMS and accelerator.allows({"gpu": "cuda", "tpu": "xla"}.get(backend, backend))
     found = _all(_PLATFORMS[backend]) if known else ()
     if not found:
@@ -183,7 +183,7 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 def of(tensor: torch.Tensor) -> Device:
     """Return the device of a tensor: this process's first one on that torch device."""
-    own = local_devices(backend=_platform_of(tensor.device))
+    own = local_devices(backend=platform_of(tensor.device))
     return own[tensor.device.index or 0 if len(own) > 1 and tensor.device.type != "cpu" else 0]
 
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import torch
 
 from .._core import axes, dtypes, errors, functorch, graph
 from .._core.array import Array, as_array, is_abstract, type_text
 from .._core.avals import AbstractValue, ShapedArray
+from .._core.dimensions import SymbolicSize
 from .._core.residuals import is_perturbed
+from .._core.symbolic_sizes import larger, smaller
 from .primitive import Primitive
 
 ParamDict = dict[str, Any]
@@ -227,11 +230,18 @@ def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
     return np.dtype(ShapedArray((), primal_dtype).to_tangent_aval().dtype)
 
 
-def max_dim(d1: int, d2: int) -> int:
-    """Return the greater of two sizes."""
-    return max(d1, d2)
+def max_dim(d1: Any, d2: Any) -> Any:
+    """Return the greater of two sizes, a formula where that depends on symbolic ones."""
+    return _extremum("max", max, d1, d2)
 
 
-def min_dim(d1: int, d2: int) -> int:
-    """Return the smaller of two sizes."""
-    return min(d1, d2)
+def min_dim(d1: Any, d2: Any) -> Any:
+    """Return the smaller of two sizes, a formula where that depends on symbolic ones."""
+    return _extremum("min", min, d1, d2)
+
+
+def _extremum(name: str, of_numbers: Callable[[int, int], int], d1: Any, d2: Any) -> Any:
+    if torch.SymInt in (type(d1), type(d2)):
+        return (larger if name == "max" else smaller)(d1, d2)
+    symbolic = next((d for d in (d1, d2) if isinstance(d, SymbolicSize)), None)
+    return of_numbers(d1, d2) if symbolic is None else symbolic.extremum(name, d1, d2)

@@ -7,7 +7,6 @@ products over the positions of the window.
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,8 @@ from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.operations import shown_as
 from .._core.promotion import convert
+from .._core.symbolic_sizes import index as index_of
+from .._core.symbolic_sizes import larger
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -102,8 +103,8 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
         raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
-        out = -(-int(size) // int(stride))
-        total = max((out - 1) * int(stride) + int(window) - int(size), 0)
+        out = -(-index_of(size) // index_of(stride))
+        total = larger((out - 1) * index_of(stride) + index_of(window) - index_of(size), 0)
         less, more = total // 2, total - total // 2
         pads.append((less, more) if name == "SAME" else (more, less))
     return pads
@@ -221,7 +222,7 @@ def conv_general_dilated(
     rank = x.dim() - 2
     given = (x, w)
     x, w = x.permute(*numbers.lhs_spec), w.permute(*numbers.rhs_spec)
-    strides = tuple(map(operator.index, window_strides))
+    strides = tuple(map(index_of, window_strides))
     if any(s < 1 for s in strides):
         raise ValueError(f"conv_general_dilated window_strides must be positive, got {strides}.")
     if isinstance(padding, str):
@@ -235,9 +236,9 @@ def conv_general_dilated(
         window = [dilated_size(k, d) for k, d in zip(w.shape[2:], rhs_dilation or (1,) * rank, strict=True)]
         padding = padtype_to_pads(x.shape[2:], window, strides, padding)
     window = Window(
-        strides, tuple((operator.index(a), operator.index(b)) for a, b in padding),
-        tuple(map(operator.index, lhs_dilation or (1,) * rank)), tuple(map(operator.index, rhs_dilation or (1,) * rank)),
-        operator.index(feature_group_count), operator.index(batch_group_count),
+        strides, tuple((index_of(a), index_of(b)) for a, b in padding),
+        tuple(map(index_of, lhs_dilation or (1,) * rank)), tuple(map(index_of, rhs_dilation or (1,) * rank)),
+        index_of(feature_group_count), index_of(batch_group_count),
     )  # fmt: skip
     _check(x, w, window)
     check_same_dtypes("conv_general_dilated", x, w)

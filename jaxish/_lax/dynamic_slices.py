@@ -4,7 +4,6 @@ Where a start is known now (a Python number, or a plain array outside of traces)
 gathered along the dimensions that it does not cover.
 """
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from .._core.array import Array, device_of, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.extended import moves_elements
 from .._core.operations import shown_as
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike
 from .._tensors.elements import GatherScatterMode, has_cheap_value, put_elements, put_slice, take_elements
 from . import operands as ops
@@ -58,7 +58,7 @@ def dynamic_slice_in_dim(
     axis = canonical_axis(axis, len(shape))
     starts: list[Any] = [0] * len(shape)
     sizes = list(shape)
-    starts[axis], sizes[axis] = start_index, operator.index(slice_size)
+    starts[axis], sizes[axis] = start_index, index_of(slice_size)
     return dynamic_slice(
         operand, _same_dtype(starts, start_index), sizes, allow_negative_indices=allow_negative_indices
     )

@@ -4,7 +4,6 @@ jax.numpy promotes and broadcasts; lax does neither. A scalar may meet an array 
 the same rank and the same dtype. The result is weakly typed when all operands are.
 """
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from .._core import graph
 from .._core.array import Array, as_array, device_of, is_arraylike, tensor_of
 from .._core.dtypes import TO_NUMPY, TO_TORCH
 from .._core.extended import refuse
+from .._core.symbolic_sizes import index as index_of
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def check_shapelike(function: str, argument: str, value: Any, positive: bool = F
     if not isinstance(value, tuple | list | np.ndarray):
         raise TypeError(f"{function} {argument} must be of type tuple/list/ndarray, got {type(value)}.")
     try:
-        sizes = tuple(operator.index(n) for n in value)
+        sizes = tuple(index_of(n) for n in value)
     except TypeError:
         raise TypeError(f"{function} {argument} must have every element be an integer type, got {value}.") from None
     least = 1 if positive else 0

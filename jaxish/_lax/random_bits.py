@@ -5,6 +5,7 @@ int32 tensors; the products of the rounds are 64 bits wide.
 """
 
 import enum
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,7 +94,7 @@ _UNSIGNED = {8: torch.uint8, 16: torch.uint16, 32: torch.uint32, 64: torch.uint6
 
 def random_bits(state: Tensor, bit_width: int, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Return the state after, and unsigned bits of this shape, for a uint32 state of four words."""
-    size = torch.Size(shape).numel()
+    size = math.prod(shape)
     words, after = _Words(2 * size if bit_width == 64 else size)(state.view(torch.int32))
     if bit_width == 64:
         pairs = words.reshape(size, 2).to(torch.int64)

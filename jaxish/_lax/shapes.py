@@ -6,7 +6,6 @@ values are in `dynamic_slices.py`.
 
 import builtins
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, 
 from .._core.extended import fills_elements, moves_elements
 from .._core.operations import shown_as
 from .._core.promotion import convert
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors.elements import has_cheap_value
@@ -74,7 +74,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     if isinstance(shape, int | np.integer):
         return (int(shape),)
     try:
-        return tuple(map(operator.index, shape))
+        return tuple(map(index_of, shape))
     except TypeError:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.") from None
 
@@ -184,7 +184,7 @@ def slice_bounds(start: Any, stop: Any, size: int) -> tuple[int, int, int]:
 def transpose(operand: ArrayLike, permutation: Sequence[int] | np.ndarray) -> Array:
     """Return `operand` with its dimensions in the order of `permutation`; `TypeError` where that is none."""
     t, weak = ops.operand("transpose", operand)
-    dims = tuple(map(operator.index, permutation))
+    dims = tuple(map(index_of, permutation))
     if sorted(dims) != list(range(t.dim())):
         raise TypeError(
             f"transpose permutation isn't a permutation of operand dimensions, got permutation {dims} for operand "
@@ -243,7 +243,7 @@ def concatenate(operands: Any, dimension: int) -> Array:
         return arrays[0]
     tensors, weak = _joined("concatenate", TypeError, arrays)
     shapes = [tuple(t.shape) for t in tensors]
-    dimension = operator.index(dimension)
+    dimension = index_of(dimension)
     if not 0 <= dimension < tensors[0].dim():
         raise TypeError(
             f"concatenate dimension out of bounds: dimension {dimension} for shapes {', '.join(map(str, shapes))}."
@@ -282,7 +282,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
     """Return consecutive pieces of these sizes along a dimension; `ValueError` when they do not add up to it."""
     t, weak = ops.operand("split", operand)
     axis = canonical_axis(axis, t.dim())
-    sizes = [operator.index(n) for n in sizes]
+    sizes = [index_of(n) for n in sizes]
     if any(n < 0 for n in sizes):
         raise ValueError(f"Sizes passed to split must be nonnegative, got {sizes}")
     if sum(sizes) != t.shape[axis]:
@@ -356,14 +356,14 @@ def slice_in_dim(
 ) -> Array:
     """Return a slice along one dimension; negative bounds count from the end, None means all."""
     shape = ops.array_of("slice_in_dim", operand).shape
-    size = shape[operator.index(axis)]
+    size = shape[index_of(axis)]
     axis = canonical_axis(axis, len(shape))
-    start = 0 if start_index is None else operator.index(start_index)
-    limit = size if limit_index is None else operator.index(limit_index)
+    start = 0 if start_index is None else index_of(start_index)
+    limit = size if limit_index is None else index_of(limit_index)
     starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis] = start + size if start < 0 else start
     limits[axis] = limit + size if limit < 0 else limit
-    strides[axis] = operator.index(stride)
+    strides[axis] = index_of(stride)
     return slice(operand, starts, limits, strides)
 
 
@@ -371,7 +371,7 @@ def slice_in_dim(
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """Return one position along a dimension; `IndexError` when it is out of bounds."""
     array = ops.array_of("index_in_dim", operand)
-    axis, index = canonical_axis(axis, array.ndim), operator.index(index)
+    axis, index = canonical_axis(axis, array.ndim), index_of(index)
     size = array.shape[axis]
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
@@ -398,7 +398,7 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[t
             "pad operand and padding_value must be same dtype: got "
             f"{dtypes.TO_NUMPY[t.dtype]} and {dtypes.TO_NUMPY[fill.dtype]}."
         )
-    config = tuple(tuple(map(operator.index, c)) for c in padding_config)
+    config = tuple(tuple(map(index_of, c)) for c in padding_config)
     if any(len(c) != 3 for c in config):
         raise ValueError(
             f"not enough values to unpack: padding_config needs triples (low, high, interior), got {config}"
@@ -521,7 +521,7 @@ def broadcasted_iota(dtype: DTypeLike | None, shape: Shape, dimension: int, *, o
             "iota does not accept dtype bool. Accepted dtypes are subtypes of integer, floating, complexfloating."
         )
     sizes = check_shapelike("iota", "shape", _sizes(shape))
-    dimension = operator.index(dimension)
+    dimension = index_of(dimension)
     if not 0 <= dimension < len(sizes):
         raise ValueError(f"iota dimension must be between 0 and len(shape), got {dimension=} for shape={sizes}")
     along = [n if d == dimension else 1 for d, n in enumerate(sizes)]
@@ -544,4 +544,4 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
 
 def shape_as_value(shape: Shape) -> Any:
     """Return a shape as a one-dimensional int32 NumPy array."""
-    return np.asarray([operator.index(n) for n in shape], dtype=dtypes.canonicalize_dtype(np.int64))
+    return np.asarray([index_of(n) for n in shape], dtype=dtypes.canonicalize_dtype(np.int64))

@@ -5,7 +5,6 @@ elements, one strided slice for each.
 """
 
 import itertools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from .._core import selection, tree
 from .._core.array import Array, tensor_of
 from .._core.promotion import convert
+from .._core.symbolic_sizes import index as index_of
 from .._tensors.elements import has_cheap_value
 from . import elementwise
 from . import operands as ops
@@ -75,7 +75,7 @@ def reduce_window(
     if isinstance(padding, str):
         reach = [dilated_size(n, d) for n, d in zip(window, dilation, strict=True)]
         padding = padtype_to_pads(tensors[0].shape, reach, strides, padding)  # JAX leaves base_dilation out here
-    pads = [(operator.index(a), operator.index(b)) for a, b in padding]
+    pads = [(index_of(a), index_of(b)) for a, b in padding]
     if len(pads) != rank or len(strides) != rank:
         raise TypeError(
             f"reduce_window needs one stride and one padding per dimension of {rank}, got {strides}, {pads}."

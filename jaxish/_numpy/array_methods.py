@@ -47,7 +47,7 @@ _BITS = _INTS.keys() | {torch.bool}
 _rank_promotion = config.numpy_rank_promotion
 
 
-_OPERANDS = (Array, int, float, complex, bool, np.ndarray, np.generic)
+_OPERANDS = (Array, int, float, complex, bool, np.ndarray, np.generic, torch.SymInt, torch.SymFloat)
 
 
 def _is_operand(x: Any) -> bool:

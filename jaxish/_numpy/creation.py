@@ -19,7 +19,7 @@ from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
 from .arguments import converted, dtype_or, float_dtype, no_sharding, placed, torch_device
 
-_PYTHON_SCALARS = (bool, int, float, complex)
+_PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
 
 
 @moves_elements(0)
@@ -291,7 +291,7 @@ def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, devi
     if target is None:
         target = dtypes.TO_TORCH[dtypes.lattice_type(value)[0]]
     if target.is_floating_point and type(value) is not complex:
-        return Array(torch.full(shape, value, dtype=target, device=device or torch_device(None)), weak)
+        return Array(torch.full(shape, value, dtype=target, device=device or torch_device(None)), weak)  # pyright: ignore
     if isinstance(value, complex) and not target.is_complex:
         warn_complex_to_real()
     if type(value) is int:

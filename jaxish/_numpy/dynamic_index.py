@@ -3,7 +3,6 @@
 Such an entry of an index takes a window of its dimension, and is no index array: the dimension stays where it is.
 """
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._core.array import Array, tensor_of
+from .._core.symbolic_sizes import index as index_of
 from .._core.tree import register_pytree_node_class
 from .._tensors.elements import GatherScatterMode, put_elements
 
@@ -132,7 +132,7 @@ def _place(entry: Slice, dim: int, extent: int, wraps: bool, device: torch.devic
     Neighbouring elements are a window: it is moved into bounds to be read (from the end, if `wraps`, where its start is
     negative), and not written unless it is within them. Elements that are strides apart are each on their own.
     """
-    size = operator.index(entry.size)
+    size = index_of(entry.size)
     steps = torch.arange(max(size, 0), device=device) * entry.stride
     start = entry.start
     first = tensor_of(start) if isinstance(start, Array) else torch.full((), int(start), device=device)

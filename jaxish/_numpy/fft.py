@@ -1,6 +1,5 @@
 """jax.numpy.fft: discrete Fourier transforms, by torch.fft."""
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from .._core import dtypes
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.promotion import convert, promote_inexact, tensor
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .arguments import Axis, dtype_or, float_dtype, placed, torch_device
 from .manipulation import reshape, roll, shape
@@ -46,7 +46,7 @@ def _one(
     if axis is None:
         raise ValueError(f"jax.numpy.fft.{function} does not support axis=None.")
     (place,) = canonical_axes(axis, t.dim(), error=IndexError if "hfft" in function else ValueError)
-    if n is not None and operator.index(n) < 1:
+    if n is not None and index_of(n) < 1:
         raise ValueError(f"Shape should be non-negative, got {[n]}.")
     return Array(_transformed(transform, t, n, place, kind))
 

@@ -7,7 +7,6 @@ they are written, unless a mode says otherwise; index values may be traced, shap
 """
 
 import itertools
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,8 @@ from .._core import dtypes, errors, functorch, graph, unsigned
 from .._core.array import Array, default_torch_device, from_numpy, is_abstract, tensor_of
 from .._core.operations import is_recorded
 from .._core.promotion import convert
+from .._core.symbolic_sizes import index as index_of
+from .._core.symbolic_sizes import is_size, is_whole, larger, slice_bounds, steps_between
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
 from .creation import asarray
 from .dynamic_index import windows_of
@@ -47,8 +48,12 @@ class Plan:
 
     def view(self, t: Tensor) -> Tensor:
         """Return the part of `t` that the basic indices select, a view of its memory."""
-        if any(b is not _FULL for b in self.basic):
-            t = t[tuple(self.basic)]
+        for dim, place in reversed(list(enumerate(self.basic))):
+            if type(place) is torch.SymInt:  # torch's indexing makes a number of it
+                t = t.select(dim, place)
+        basic = tuple(b for b in self.basic if type(b) is not torch.SymInt)
+        if any(b is not _FULL for b in basic):
+            t = t[basic]
         for dim in self.new:
             t = t.unsqueeze(dim)
         return unsigned.flip(t, self.flips) if self.flips else t
@@ -70,8 +75,8 @@ def _as_item(index: Any) -> Any:
     """Return an index entry as None, Ellipsis, a slice, an int, a bool, an integer Tensor or a boolean mask."""
     if index is None or index is Ellipsis or isinstance(index, slice | bool | np.bool_):
         return bool(index) if isinstance(index, np.bool_) else index
-    if isinstance(index, int | np.integer):
-        return operator.index(index)
+    if isinstance(index, int | np.integer | torch.SymInt):
+        return index_of(index)
     if isinstance(index, Array):
         return _array_item(index)
     if isinstance(index, np.ndarray):
@@ -215,11 +220,11 @@ def _make_plan(index: Any, shape: Sequence[int], wrap: bool, clip: bool, fill: b
             size = shape[dim]
             if not size and not (isinstance(item, Tensor) and item.dim()):
                 raise IndexError(f"index is out of bounds for axis {dim} with size 0")
-            if type(item) is int:
-                item = _fixed(plan, item, size, wrap, clip, fill, device)
+            if is_size(item):
+                item = _fixed(plan, item, size, wrap, clip, fill, device)  # pyright: ignore
             elif wrap and item.dtype.is_signed:
                 item = _wrapped(item, size)
-            if type(item) is int:
+            if is_size(item):
                 plan.basic.append(item)
             else:
                 plan.basic.append(_FULL)
@@ -251,11 +256,13 @@ def _basic_slice(plan: Plan, item: slice, size: int, out: int) -> None:
         plan.basic.append(_FULL)
         return
     _check_slice(item)
-    start, stop, step = item.indices(size)
+    start, stop, step = slice_bounds(item, size)
     if step > 0:
-        plan.basic.append(_FULL if (start, stop, step) == (0, size, 1) else slice(start, max(start, stop), step))
+        plan.basic.append(
+            _FULL if step == 1 and is_whole(start, stop, size) else slice(start, larger(start, stop), step)
+        )
         return
-    count = len(range(start, stop, step))
+    count = steps_between(start, stop, step)
     plan.flips.append(out)
     plan.basic.append(slice(start + (count - 1) * step, start + 1, -step) if count else slice(0, 0, 1))
 

@@ -188,10 +188,10 @@ def _cuts(function: str, ary: Any, indices_or_sections: Any, axis: int, uneven: 
         sections = int(concrete_values(indices_or_sections, errors.ConcretizationTypeError, f"in jax.numpy.{function}"))
         if sections <= 0:
             raise ValueError(f"number of sections must be larger than 0; got {sections}.")
-        part, extra = np.divmod(size, sections)
+        part, extra = size // sections, size % sections
         if extra and not uneven:
             raise ValueError("array split does not result in an equal division: rest is " + str(extra))
-        edges = [i * int(part) + min(i, int(extra)) for i in range(sections + 1)]
+        edges = [i * part + min(i, extra) for i in range(sections + 1)]
     weak = is_weak(ary)
     return [Array(t.narrow(axis, start, stop - start), weak) for start, stop in itertools.pairwise(edges)]
 

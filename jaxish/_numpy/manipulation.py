@@ -1,7 +1,6 @@
 """Shapes and the order of axes and elements: reshape, transpose, flip, roll, repeat and their like."""
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from .._core.array import Array, check_arraylike, is_abstract, is_weak, warn_arr
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .arguments import concrete_values, no_out, no_sharding
@@ -84,7 +84,7 @@ def _new_shape(t: Tensor, wanted: Any) -> tuple[int, ...]:
 
 def _size(value: Any, wanted: Any) -> int:
     try:
-        return operator.index(value)
+        return index_of(value)
     except (TypeError, errors.TracerIntegerConversionError):
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {wanted}.") from None
 

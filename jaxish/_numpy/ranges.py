@@ -13,6 +13,7 @@ from .._core.array import Array, as_array, check_arraylike, is_abstract, is_weak
 from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
 from .._core.extended import ExtendedArray, moves_elements
 from .._core.promotion import convert, tensor, tensors
+from .._core.symbolic_sizes import is_size, steps_between
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .arguments import concrete_values, dtype_or, int_dtype, no_sharding, placed, torch_device
@@ -48,12 +49,16 @@ def arange(
         target = dtypes.to_torch(dtypes.canonicalize_dtype(dtypes.promote(*map(dtypes.lattice_type, given))[0]))
     first, last = (0, start) if stop is None else (start, stop)
     first, last, by = (_number(v) for v in (first, last, 1 if step is None else step))
-    count = max(0, math.ceil((last - first) / by)) if by else _zero_step()
+    count = _steps(first, last, by)
     return placed(Array(_spaced(first, by, count, target, torch_device(device))), device)
 
 
-def _zero_step() -> int:
-    raise ZeroDivisionError("arange: step must not be zero")
+def _steps(first: Any, last: Any, by: Any) -> int:
+    if not by:
+        raise ZeroDivisionError("arange: step must not be zero")
+    if all(map(is_size, (first, last, by))):
+        return steps_between(first, last, by)
+    return max(0, math.ceil((last - first) / by))
 
 
 def _number(value: Any) -> Any:
@@ -66,7 +71,7 @@ def _number(value: Any) -> Any:
 
 
 def _spaced(first: Any, by: Any, count: int, target: torch.dtype, device: torch.device) -> Tensor:
-    if type(first) is int and type(by) is int:
+    if is_size(first) and is_size(by):
         if target.is_floating_point or target.is_complex:
             return (torch.arange(count, device=device) * by + first).to(target)
         return convert(torch.arange(first, first + count * by, by, device=device)[:count], target)

@@ -1,6 +1,5 @@
 """jax.ops: sums, products and extrema of the rows of an array that belong together."""
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ import torch
 
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.errors import ConcretizationTypeError
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike
 from .._tensors.ordering import highest, lowest
 from . import reductions
@@ -26,7 +26,7 @@ def _segmented(
     if num_segments is None:
         numbers = concrete_values(ids, ConcretizationTypeError, f"{function}: give num_segments under jit and vmap.")
         num_segments = int(numbers.max()) + 1
-    count = operator.index(num_segments)
+    count = index_of(num_segments)
     if count < 0:
         raise ValueError(f"{function}: num_segments must be non-negative, got {count}.")
     index: Any = ids

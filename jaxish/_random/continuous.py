@@ -1,7 +1,6 @@
 """Continuous samplers that transform a fixed number of uniforms or normals."""
 
 import functools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from .._core import dtypes
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.extended import refuse
 from .._core.promotion import convert, promote_inexact
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors import xla_arithmetic as xla
@@ -356,7 +356,7 @@ def ball(
     typed, _ = check_key("ball", key)
     target = dtypes.to_torch(float_dtype("ball", dtype))
     point_key, radius_key = several(typed, 2)
-    g = _generalized_normal(point_key, p, static_shape((*sizes, operator.index(d))), target)
+    g = _generalized_normal(point_key, p, static_shape((*sizes, index_of(d))), target)
     e = Array(exponential_tensor(radius_key, sizes, target))
     power: Any = as_array(p, typed._tensor.device)
     size = (abs(g) ** power).sum(-1) + e  # pyright: ignore

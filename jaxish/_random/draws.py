@@ -5,6 +5,7 @@ layout, `Draw` computes bits and samples together, block by block; with any othe
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,7 +69,7 @@ def draw(sampler: Sampler, impl: Any, keys: Tensor, shape: tuple[int, ...], *par
 
     The parameters broadcast to the shape. Nothing here is differentiable.
     """
-    count = torch.Size(shape).numel()
+    count = math.prod(shape)
     if impl.name == "threefry2x32" and threefry.partitionable():
         rows = [p.reshape(1) if p.numel() == 1 else p.expand(shape).reshape(-1) for p in parameters]
         return from_threefry(sampler, keys, count, *rows)[0].reshape(shape)
@@ -145,7 +146,7 @@ class Draw(Undifferentiated, Opaque):
         keys, *parameters = inputs
         if not batch:
             return self._one(keys, parameters)
-        lanes = torch.Size(batch).numel()
+        lanes = math.prod(batch)
         keys = keys.expand(*batch, *keys.shape[-2:]).reshape(lanes, *keys.shape[-2:])
         parameters = [p.expand(*batch, p.shape[-1]).reshape(lanes, p.shape[-1]) for p in parameters]
         if lanes and self.count >= _LONG:
@@ -194,7 +195,7 @@ class Draw(Undifferentiated, Opaque):
     def part(self, index: int, box: Box, types: Sequence[TensorType]) -> Any:
         batch = self.out_types(*types)[index].shape[:-1]  # pyright: ignore
         outer, inner = box.split(len(batch))
-        if self.total is not None or outer.shape != batch or torch.Size(inner.shape).numel() != self.count:
+        if self.total is not None or outer.shape != batch or math.prod(inner.shape) != self.count:
             return None
         boxes: list[Box | None] = [_leading(outer, types[0].shape[:-2]).joined(Box.whole(types[0].shape[-2:]))]
         for type in types[1:]:

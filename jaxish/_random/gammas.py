@@ -5,6 +5,7 @@ has a key of its own, and takes as many rounds as it needs. The sampler is one s
 the shape parameter is implicit: that of the sample at a fixed quantile (`lax.random_gamma_grad`).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,7 +87,7 @@ class RandomGamma(Opaque):
         keys, alphas = types[:2]
         outer, inner = box.split(len(alphas.shape) - 1)
         count = alphas.shape[-1]
-        same = torch.Size(inner.shape).numel() == count and outer.shape == alphas.shape[:-1]
+        same = math.prod(inner.shape) == count and outer.shape == alphas.shape[:-1]
         if self.total is not None or not same or not lanes.are_together(self.impl):
             return None
 

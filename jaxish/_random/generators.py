@@ -5,6 +5,7 @@ come from Philox (_lax/random_bits.py), as XLA has them on the CPU; unsafe_rbg u
 philox2x32 and philox4x32 are ciphers of counters like the default one (ciphers.py).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ _UNSIGNED = {8: torch.uint8, 16: torch.uint16, 32: torch.uint32, 64: torch.uint6
 
 
 def _threefry_split(key: Tensor, shape: tuple[int, ...]) -> Tensor:
-    count = torch.Size(shape).numel()
+    count = math.prod(shape)
     if not threefry.partitionable():
         return threefry.threefry_2x32(key, threefry.counts(2 * count, key.device)).reshape(*shape, 2)
     return from_threefry(PAIRS, key, count)[0].view(torch.uint32).reshape(*shape, 2)
@@ -51,7 +52,7 @@ def _threefry_fold_in(key: Tensor, data: Tensor) -> Tensor:
 
 
 def _threefry_bits(key: Tensor, bit_width: int, shape: tuple[int, ...]) -> Tensor:
-    size = torch.Size(shape).numel()
+    size = math.prod(shape)
     if threefry.partitionable():
         return from_threefry(bits_of(bit_width), key, size)[0].view(_UNSIGNED[bit_width]).reshape(shape)
     count = -(-bit_width * size // 32)
@@ -89,7 +90,7 @@ _STRIDE = 10
 
 
 def _unsafe_rbg_split(key: Tensor, shape: tuple[int, ...]) -> Tensor:
-    count = torch.Size(shape).numel()
+    count = math.prod(shape)
     words = _rbg_bits(key, 32, (_STRIDE * count, 4)).view(torch.int32)
     return words.reshape(count, _STRIDE, 4)[:, 0].reshape(*shape, 4).view(torch.uint32)
 
@@ -116,7 +117,7 @@ class _CounterBased:
         return self.cipher(*key.view(torch.int32).unbind(), *counter)
 
     def _counted(self, shape: tuple[int, ...], device: torch.device) -> list[Tensor]:
-        numbers = torch.arange(torch.Size(shape).numel(), device=device).reshape(shape)
+        numbers = torch.arange(math.prod(shape), device=device).reshape(shape)
         return [(numbers >> 32).to(torch.int32), numbers.to(torch.int32)]
 
     def seed(self, value: Tensor) -> Tensor:

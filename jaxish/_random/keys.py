@@ -3,7 +3,6 @@
 Functions take typed keys (`KeyArray`) and raw ones (uint32 arrays) alike and give back what they were given.
 """
 
-import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor
 from .._core import config, dtypes, transfers
 from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.promotion import convert
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike
 from .._jaxprs.primitive import define
 from .._transforms import key_reuse
@@ -175,7 +175,7 @@ def clone(key: Any) -> Array:
 def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Array:
     """Return `num` new keys (a number, or a shape of keys) made of one."""
     typed, was_typed = check_key("split", key)
-    shape = tuple(operator.index(n) for n in (num if isinstance(num, Sequence) else (num,)))
+    shape = tuple(index_of(n) for n in (num if isinstance(num, Sequence) else (num,)))
     if any(n < 0 for n in shape):
         raise ValueError(f"split needs non-negative numbers of keys, got {num}.")
     return unwrapped(KeyArray(typed._impl.split(tensor_of(typed), shape), typed._impl), was_typed)

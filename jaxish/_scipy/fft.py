@@ -5,7 +5,6 @@ backwards (Makhoul, A fast cosine transform in one and two dimensions, 1980).
 """
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from .._core.array import Array
 from .._core.dimensions import canonical_axes, canonical_axis
 from .._core.promotion import convert, tensor
+from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike
 
 
@@ -83,12 +83,12 @@ def _along(transform: _Transform, t: Tensor, axis: int, size: int | None, norm: 
 def _one(function: str, transform: _Transform, x: Any, type: int, n: Any, axis: int, norm: str | None) -> Array:
     t = _operand(function, x, type, norm)
     place = canonical_axis(axis, t.dim())
-    return Array(_along(transform, t, place, None if n is None else operator.index(n), norm))
+    return Array(_along(transform, t, place, None if n is None else index_of(n), norm))
 
 
 def _many(function: str, transform: _Transform, x: Any, type: int, s: Any, axes: Any, norm: str | None) -> Array:
     t = _operand(function, x, type, norm)
-    sizes = None if s is None else [operator.index(n) for n in (s if isinstance(s, Iterable) else [s])]
+    sizes = None if s is None else [index_of(n) for n in (s if isinstance(s, Iterable) else [s])]
     if sizes is not None and len(sizes) > t.dim():
         raise ValueError(f"s must have at most x.ndim ({t.dim()}) elements, got {len(sizes)}")
     if axes is None and sizes is not None:

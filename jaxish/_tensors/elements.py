@@ -6,6 +6,7 @@ bounds; who wants them to count from the end normalises them first.
 """
 
 import enum
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -180,7 +181,7 @@ def put_elements(
     count = len(indices)
     rest = operand.shape[count:]
     batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
-    number = batch.numel()
+    number = math.prod(batch)
     if not number or 0 in operand.shape:
         return operand
     if graph.tracing and is_recorded():
@@ -194,7 +195,7 @@ def _put_elements(
     count = len(indices)
     sizes, rest = operand.shape[:count], operand.shape[count:]
     batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
-    number = batch.numel()
+    number = math.prod(batch)
     inside = _known_inside(indices, sizes)
     repeats = combine == "set" and not unique and number > 1
     adds = combine == "add" and (len(rest) > 0 or number < _MANY)
@@ -205,8 +206,8 @@ def _put_elements(
         indices = [_index_dtype(i).clamp(0, n - 1) for i, n in zip(indices, sizes, strict=True)]
     places = _linear(indices, sizes)
     if drop:
-        places = torch.where(_inside(indices, sizes), places, sizes.numel())
-    flat = operand.reshape(sizes.numel(), *rest)
+        places = torch.where(_inside(indices, sizes), places, math.prod(sizes))
+    flat = operand.reshape(math.prod(sizes), *rest)
     places = places.expand(batch).reshape(number)
     updates = updates.expand((*batch, *rest)).reshape(number, *rest)
     put = _set_elements(drop) if repeats else _PUT[combine](drop, unique)

@@ -26,17 +26,12 @@ from .flat import (
     as_argument,
     check_callable,
     differentiable,
+    float0_zeros,
     name_of,
     unflatten_subset,
     wraps,
 )
 from .linearization import Ends, Linearized, has_tangents, register
-
-
-def float0_zeros(x: Array) -> np.ndarray:
-    """Return the only tangent that an integer or boolean array has."""
-    return np.zeros(x.shape, dtypes.float0)
-
 
 # ------------------------------------------------------------------------------------------------------- reverse mode
 
@@ -89,7 +84,7 @@ register(VJP)
 
 def _without(kind: Any, aval: ShapedArray) -> Any:
     """Return the cotangent of an argument that has none: None for a reference, which the function got as it is."""
-    return None if isinstance(kind, RefKind) else np.zeros(aval.shape, dtypes.float0)
+    return None if isinstance(kind, RefKind) else float0_zeros(aval.shape)
 
 
 def _cotangent(value: Any, primal: ShapedArray) -> Tensor:
@@ -202,7 +197,7 @@ def value_and_grad(
         result = _scalar_output(output, values, holomorphic)
         found = dict(zip(active, _pull(pull, [torch.ones_like(tensor_of(result))]), strict=True))
         gradients = {
-            i: from_kind(found[i], leaves[i].kind) if i in found else float0_zeros(leaves[i]) for i in selected
+            i: from_kind(found[i], leaves[i].kind) if i in found else float0_zeros(leaves[i].shape) for i in selected
         }
         trees = [
             tree.flatten(args[p])[1].unflatten(gradients[i] for i in range(starts[p], starts[p + 1])) for p in wanted
@@ -386,7 +381,7 @@ def _push(
         for ref, held in ((leaves[chosen[place]], pushed), (given_tangents[chosen[place]], tangents)):
             ref._write(from_kind(held[position], ref._array.kind))
     found = iter(tangents)
-    out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a) for a in output.arrays]
+    out = [from_kind(next(found), a.kind) if differentiable(a) else float0_zeros(a.shape) for a in output.arrays]
     return output.rebuilt(values), output.spec.unflatten(out), flat.aux and flat.aux.rebuilt(extras)
 
 

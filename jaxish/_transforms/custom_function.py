@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -23,7 +22,7 @@ from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, differentiable
-from .flat import Output, arrays_from, check_callable, positional_arguments, signature_of
+from .flat import Output, arrays_from, check_callable, float0_zeros, positional_arguments, signature_of
 from .program import Program, trace_program, types_key
 
 
@@ -224,7 +223,7 @@ def tangent_argument(tangent: Tensor | None, primal: Array, symbolic_zeros: bool
     if symbolic_zeros:
         return SymbolicZero(ShapedArray(primal.shape, primal.dtype))
     if not differentiable(primal._tensor.dtype):
-        return np.zeros(primal.shape, dtypes.float0)
+        return float0_zeros(primal.shape)
     return from_kind(torch.zeros_like(tensor_of(primal)), primal.kind)
 
 

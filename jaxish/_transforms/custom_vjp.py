@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,7 +28,7 @@ from .custom_function import (
     is_transforming,
     one_level_out,
 )
-from .flat import Output, argument_names, arrays_from, as_argument, as_output, name_of
+from .flat import Output, argument_names, arrays_from, as_argument, as_output, float0_zeros, name_of
 from .program import Call, Program, reference, trace_program
 
 
@@ -396,7 +395,7 @@ def _cotangent_argument(cotangent: Tensor | None, type: TensorType, kind: Any, s
     if symbolic_zeros:
         return SymbolicZero(ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype]))
     if not differentiable(type.dtype):
-        return np.zeros(type.shape, dtypes.float0)
+        return float0_zeros(type.shape)
     return Array(torch.zeros(type.shape, dtype=type.dtype, device=type.device))
 
 

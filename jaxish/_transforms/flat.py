@@ -110,10 +110,17 @@ class _Float0Kind:
 
     def wrap(self, tensor: Tensor) -> Any:
         """Return the NumPy array of this shape."""
-        return np.zeros(tuple(tensor.shape), dtypes.float0)
+        return float0_zeros(tensor.shape) if all(type(n) is int for n in tensor.shape) else _Float0(tensor)
 
 
 _FLOAT0 = _Float0Kind()
+
+
+def kind_of_type(aval: Any) -> Any:
+    """Return the kind of arrays of this type: a weak-type flag, or what wraps their tensors."""
+    if aval.dtype == dtypes.float0:
+        return _FLOAT0
+    return aval.dtype if isinstance(aval.dtype, dtypes.ExtendedDType) else aval.weak_type
 
 
 class _Float0(Array):
@@ -127,6 +134,17 @@ class _Float0(Array):
     @property
     def kind(self) -> Any:
         return _FLOAT0
+
+    @property
+    def dtype(self) -> Any:
+        return dtypes.float0
+
+
+def float0_zeros(shape: Sequence[int]) -> Any:
+    """Return an array without content: one of NumPy's, which cannot have symbolic sizes, where that will do."""
+    if all(type(n) is int for n in shape):
+        return np.zeros(tuple(shape), dtypes.float0)
+    return _Float0(torch.zeros(tuple(shape), dtype=torch.bool, device=default_torch_device()))
 
 
 class TypeReturned(TypeError):

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import optree
 import torch
 
-from .._core import config, dtypes, graph, no_execution, tree
+from .._core import config, dtypes, graph, no_execution, symbolic_sizes, tree
 from .._core.array import Array, default_torch_device
+from .._core.dimensions import SymbolicSize
 from .._core.extended import blank
 from .._core.refs import Ref, check_aliases
 from .._devices import constraint
@@ -105,16 +107,26 @@ class PjitFunction:
             if config.explain_cache_misses.value:
                 known = len(self._programs)
                 _log.warning("TRACING CACHE MISS of %s: no program among %d has these types", name_of(self._fun), known)
-            check_compiler_options(self._compiler_options)
-            fun = self._placement.with_results_placed(self._fun)
-            program = trace_program(fun, call.arrays, call.rebuild, call.names())
-            program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
+            program = self.traced_anew(call)
             if call.donated:
                 program.taken = call.taken_by(program)
             # A program that captured a tracer is good for this call only.
-            if not program.is_for_this_call_only and not config.no_execution.value:
+            passing = program.is_for_this_call_only or symbolic_sizes.environment() is not None
+            if not passing and not config.no_execution.value:
                 self._programs[call.key] = program
         return program
+
+    def traced_anew(self, call: PreparedCall) -> Program:
+        """Trace the function for a call, whether it was traced for the like or not."""
+        check_compiler_options(self._compiler_options)
+        fun = self._placement.with_results_placed(self._fun)
+        program = trace_program(fun, call.arrays, call.rebuild, call.names())
+        program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
+        return program
+
+    def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PreparedCall:
+        """Return the call with these arguments, arrays or `ShapeDtypeStruct`s."""
+        return self._prepared(*_with_stand_ins(args, kwargs))
 
     def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Sequence[str]]:
         return lambda: argument_names(self._fun, args, kwargs, self._signature.static_argnames)
@@ -128,12 +140,12 @@ class PjitFunction:
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or `ShapeDtypeStruct`s) and return a `Traced` computation."""
-        call = self._prepared(*_with_stand_ins(args, kwargs))
+        call = self.prepared(args, kwargs)
         return Traced(self._prepared, self._program(call), call)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the result as `ShapeDtypeStruct`s, without computing it."""
-        program = self._program(self._prepared(*_with_stand_ins(args, kwargs)))
+        program = self._program(self.prepared(args, kwargs))
         return program.out_spec.unflatten(program.out_avals)
 
     def clear_cache(self) -> None:
@@ -166,6 +178,10 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
     def stand_in(leaf: Any) -> Any:
         if isinstance(leaf, Array | Ref) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
+        if any(isinstance(n, SymbolicSize) for n in leaf.shape):
+            raise NotImplementedError(f"only jax.export.export traces for symbolic shapes; got {leaf}.")
+        if leaf.dtype == dtypes.float0:
+            return np.zeros(leaf.shape, dtypes.float0)
         if isinstance(leaf.dtype, dtypes.ExtendedDType):
             return blank(leaf.dtype, leaf.shape)
         scalar = torch.zeros(

@@ -194,7 +194,10 @@ class Program:
         handles = arrays_from([node.meta["val"] for node in nodes], self.out_kinds)  # pyright: ignore
         shardings = [getattr(kind, "sharding", None) for kind in self.out_kinds]
         pairs = zip(handles, shardings, strict=True)
-        return [ShapeDtypeStruct(h.shape, h.dtype, weak_type=h.weak_type, sharding=s) for h, s in pairs]
+        weak = (getattr(h, "weak_type", False) for h in handles)  # float0 arrays are NumPy's
+        return [
+            ShapeDtypeStruct(h.shape, h.dtype, weak_type=w, sharding=s) for (h, s), w in zip(pairs, weak, strict=True)
+        ]
 
 
 def reference(source: Ref | int, arrays: Sequence[Array]) -> Ref:

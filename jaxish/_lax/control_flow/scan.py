@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..._compile import executable, lowering, native_loop
 from ..._compile.structured import Opaque
-from ..._core import config, derived, errors, graph, residuals, tree, unsigned
+from ..._core import config, derived, errors, graph, residuals, symbolic_sizes, tree, unsigned
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
@@ -84,6 +84,8 @@ class Scan(Opaque):
         return [*carry, *map(torch.stack, zip(*steps, strict=True))]
 
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        if target.has_scans:
+            return self._with_lowered_body(target, inputs)
         consts, init, xs = self._parts(inputs)
         types = self.out_types(*inputs)
         ys = [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types[self.carries :]]
@@ -102,6 +104,12 @@ class Scan(Opaque):
 
         first = torch.zeros((), dtype=torch.int64, device=types[0].device)
         return lowering.while_loop(lambda done, *_: done < self.length, step, [first, *init, *ys], [*consts, *xs])[1:]
+
+    def _with_lowered_body(self, target: Target, inputs: Sequence[Tensor]) -> list[Tensor]:
+        recorder = graph.current_trace()
+        assert recorder is not None
+        body = graph.trace(self.body, self.body.in_types, lowering=target).graph
+        return recorder.emit(self._with_body(body, self.consts, self.carries), inputs, self.out_types(*inputs))
 
     def _unrolled(self) -> Graph:
         """Return the body repeated `unroll` times: (consts, carry, x per step) -> (carry, ys per step)."""
@@ -397,7 +405,7 @@ def _slice_of(array: Array) -> Array:
     """Return an array of the type of one slice, for tracing."""
     tensor = array._tensor
     with graph.outside_traces():
-        part = torch.empty(tensor.shape[1:], dtype=tensor.dtype, device=tensor.device)
+        part = symbolic_sizes.blank(tensor.shape[1:], tensor.dtype, tensor.device)
     return array.like(part) if isinstance(array, RefArgument) else from_kind(part, array.kind)
 
 

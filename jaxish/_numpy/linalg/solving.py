@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from ..._core.array import Array, check_arraylike, tensor_of
 from ..._core.dimensions import canonical_axes, static_int
 from ..._core.promotion import convert, promote_inexact, tensor
+from ..._core.symbolic_sizes import index as index_of
 from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from ..arguments import int_dtype
@@ -101,7 +101,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     if t.shape[-2] != t.shape[-1]:
         raise TypeError("Last 2 dimensions of the array must be square")
     try:
-        n = operator.index(n)
+        n = index_of(n)
     except TypeError:
         raise TypeError(f"exponent must be an integer, got {n}") from None
     if not n:

@@ -1,7 +1,6 @@
 """Convolutions and correlations of arrays with the same number of dimensions, directly and by Fourier transforms."""
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from ..._core.array import Array, tensor_of
 from ..._core.dimensions import canonical_axis
 from ..._core.promotion import promote_inexact
+from ..._core.symbolic_sizes import index as index_of
 from ..._core.typing import ArrayLike
 from ..._lax.convolution import conv_general_dilated
 from ..._lax.precision import PrecisionLike
@@ -69,7 +69,7 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequen
     if mode not in _MODES:
         raise ValueError("mode must be one of ['same', 'full', 'valid']")
     several: Any = range(x.dim()) if axes is None else axes if isinstance(axes, tuple | list) else [axes]
-    dims = sorted({canonical_axis(operator.index(d), x.dim()) for d in several})
+    dims = sorted({canonical_axis(index_of(d), x.dim()) for d in several})
     if any(m != n for d, (m, n) in enumerate(zip(x.shape, y.shape, strict=True)) if d not in dims):
         raise ValueError(
             f"mapped axes must have same shape; got in1.shape={tuple(x.shape)} in2.shape={tuple(y.shape)} axes={axes}"

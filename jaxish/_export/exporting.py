@@ -1,0 +1,109 @@
+"""`export`: a jitted function, traced for given types, as an `Exported`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes, tree
+from .._core.array import Array
+from .._core.avals import ShapedArray, ShapeDtypeStruct
+from .._core.tree import PyTreeDef
+from .._devices.constraint import sharding_of
+from .._lax.control_flow.platforms import for_platforms
+from .._transforms.autodiff import vjp
+from .._transforms.jit import PjitFunction, jit
+from .._transforms.prepared_call import PreparedCall
+from .arguments import places
+from .checks import DisabledSafetyCheck, calling_convention_version
+from .exported import Exported, default_export_platform
+from .solutions import Equations
+from .tracing import refuse_several_devices, traced_cases, without_symbols
+
+_LIBRARY = __name__.partition(".")[0]
+
+
+def export(
+    fun_jit: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+    _override_lowering_rules: Sequence[tuple[Any, Any]] | None = None,
+) -> Callable[..., Exported]:
+    """Return a function of arguments, arrays or `ShapeDtypeStruct`s, that gives `fun_jit` as an `Exported` for their types.
+
+    `fun_jit` is what `jit` returns. `platforms` are those that the function may run on (`cpu`, `cuda`, `rocm`, `tpu`), by
+    default the one that arrays are made on. Raises `ValueError` for functions that are not jitted; the function returned
+    `NotImplementedError` for those that call the host (callbacks, `debug.print`), or lay arrays over several devices, and
+    for `_override_lowering_rules`: there is no MLIR to override.
+    """
+    if getattr(fun_jit, "__module__", None) and fun_jit.__module__.partition(".")[0] == _LIBRARY:
+        fun_jit = jit(fun_jit)  # jnp.sin is a jitted function in JAX
+    if not isinstance(fun_jit, PjitFunction):
+        raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit}")
+    if _override_lowering_rules is not None:
+        raise NotImplementedError("_override_lowering_rules are rules for MLIR, which there is none of here.")
+
+    def do_export(*args_specs: Any, **kwargs_specs: Any) -> Exported:
+        names = (default_export_platform(),) if platforms is None else tuple(platforms)
+        return _exported(fun_jit, names, tuple(disabled_checks), args_specs, kwargs_specs)
+
+    return do_export
+
+
+def _exported(
+    jitted: PjitFunction, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...], args: Any, kwargs: Any
+) -> Exported:
+    version = calling_convention_version()
+    leaves, in_spec = tree.flatten(jitted._signature.split(args, kwargs).dynamic)
+    for leaf in leaves:
+        refuse_several_devices(leaf.sharding if isinstance(leaf, ShapeDtypeStruct) else _sharding_of(leaf))
+    call = jitted.prepared(*without_symbols(args, kwargs))
+    in_avals = tuple(
+        ShapedArray(getattr(leaf, "shape", a.shape), a.dtype, a.weak_type)
+        for leaf, a in zip(leaves, call.arrays, strict=True)
+    )
+    equations = Equations(in_avals, places(PyTreeDef(in_spec)))
+    with for_platforms(platforms):
+        traced = traced_cases(jitted, call, equations)
+    first = traced.first
+    return Exported(
+        fun_name=first.name,
+        in_tree=PyTreeDef(in_spec),
+        in_avals=in_avals,
+        out_tree=PyTreeDef(first.out_spec),
+        out_avals=traced.out_avals,
+        platforms=platforms,
+        disabled_safety_checks=disabled,
+        calling_convention_version=version,
+        module_kept_var_idx=traced.read,
+        uses_global_constants=len(platforms) > 1 or equations.scope is not None,
+        _function=traced.function,
+        _get_vjp=lambda exported: _exported_vjp(jitted, call, exported),
+    )
+
+
+def _exported_vjp(jitted: PjitFunction, call: PreparedCall, exported: Exported) -> Exported:
+    """Return the exported function that pulls cotangents of the results back, traced with all rules of the original."""
+
+    def primal(*leaves: Any) -> list[Any]:
+        args, kwargs = call.rebuild(leaves)
+        return tree.flatten(jitted(*args, **kwargs))[0]
+
+    def fun_vjp_jax(*leaves_and_cotangents: Any) -> Any:
+        count = len(exported.in_avals)
+        _, pull = vjp(primal, *leaves_and_cotangents[:count])
+        return pull(list(leaves_and_cotangents[count:]))
+
+    specs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in exported.in_avals]
+    cotangents = [ShapeDtypeStruct(a.shape, _tangent_dtype(a.dtype), weak_type=a.weak_type) for a in exported.out_avals]
+    checks = tuple(exported.disabled_safety_checks)
+    return _exported(jit(fun_vjp_jax), exported.platforms, checks, (*specs, *cotangents), {})
+
+
+def _tangent_dtype(dtype: Any) -> Any:
+    return dtype if isinstance(dtype, np.dtype) and dtypes.is_inexact(dtype) else dtypes.float0
+
+
+def _sharding_of(leaf: Any) -> Any:
+    return sharding_of(leaf) if isinstance(leaf, Array) else None
