@@ -90,3 +90,31 @@ def test_activations_at_their_edges():
 @pytest.mark.filterwarnings("ignore")
 def test_one_hot_of_lists_and_floats():
     agree(lambda j: (j.nn.one_hot([0, 2], 3), j.nn.one_hot(j.numpy.array([1.0]), 2)))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", ["softplus", "log_sigmoid", "sigmoid", "silu", "gelu", "mish", "elu", "celu", "selu"])
+def test_derivatives_of_large_arguments(name, order):
+    x = np.array([0, 1, -1, 30, -30, 90, -90, 100, -100, 1e4, -1e4], np.float32)
+
+    def program(j, wrap):
+        f = wrap(j, getattr(j.nn, name))
+        for _ in range(order):
+            f = j.grad(f)
+        return j.vmap(f)(x)
+
+    for wrap in (lambda j, f: f, lambda j, f: j.jit(f)):
+        agree(lambda j, wrap=wrap: program(j, wrap), rtol=1e-4, atol=1e-6)
+
+
+def test_derivatives_of_logaddexp():
+    x, y = np.array([100, -100, 0, 1, 5], np.float32), np.array([0, 0, 0, 1, -90], np.float32)
+
+    def program(j, name):
+        f = getattr(j.numpy, name)
+        first = [j.vmap(j.grad(f, i))(x, y) for i in (0, 1)]
+        second = [j.vmap(j.grad(j.grad(f, i), k))(x, y) for i in (0, 1) for k in (0, 1)]
+        return first, second, j.vmap(lambda a, b: j.jvp(f, (a, b), (b, a))[1])(x, y)
+
+    agree(lambda j: program(j, "logaddexp"), rtol=1e-5, atol=1e-6)
+    agree(lambda j: program(j, "logaddexp2"), rtol=1e-5, atol=1e-6)

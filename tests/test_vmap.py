@@ -80,3 +80,11 @@ def test_imaginary_part_of_what_is_conjugated():
         return j.vmap(lambda m: m.conj().imag)(c), j.vmap(lambda v: pull(c)(v)[0].imag)(c[:, :2])
 
     agree(program)
+
+
+def test_flattened_batches_of_nothing():
+    def program(j):
+        f = lambda x: j.lax.scan(lambda c, r: (c, r.ravel()), 0.0, x)[1].reshape(-1)
+        return j.vmap(f)(np.ones((0, 3, 2), np.float32)), j.vmap(j.jit(f))(np.ones((2, 0, 3), np.float32))
+
+    agree(program)

@@ -407,6 +407,8 @@ class Trace(TorchDispatchMode):
             return out
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
+        if func in _STRIDE_FREE and -1 in args[1]:
+            args = (args[0], list(out.shape))  # what is left for -1 is not known of a batch of nothing
         self.record(_STRIDE_FREE.get(func) or func, args, kwargs, out)
         return out
 

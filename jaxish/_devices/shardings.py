@@ -380,6 +380,13 @@ def resolve(given: Any, function: str) -> Sharding:
     )
 
 
+def says_nothing(sharding: Any) -> bool:
+    """Tell whether a sharding leaves open where an array lies: None, and that of types without a mesh."""
+    return sharding is None or (
+        isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh) and not sharding.mesh.axis_names
+    )
+
+
 def _sharding_of_type(self: ShapedArray) -> NamedSharding:
     """How arrays of the type lie over an explicit mesh: whole, on none."""
     return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * self.ndim))

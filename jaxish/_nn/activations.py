@@ -58,7 +58,7 @@ def softplus(x: ArrayLike) -> Array:
 
 
 def _softplus(x: Tensor) -> Tensor:
-    return torch.logaddexp(x, torch.zeros_like(x))
+    return arithmetic.log_add_exp(x, torch.zeros_like(x))
 
 
 def sparse_plus(x: ArrayLike) -> Array:

@@ -11,6 +11,7 @@ from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of,
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.typing import DTypeLike
 from .._devices.devices import Device
+from .._devices.shardings import says_nothing
 from .._lax.elementwise import warn_complex_to_real
 from .._transforms.placement import device_put
 
@@ -27,7 +28,7 @@ def no_out(function: str, out: None) -> None:
 
 def no_sharding(function: str, out_sharding: Any) -> None:
     """Raise `NotImplementedError` when an output sharding is given."""
-    if out_sharding is not None:
+    if not says_nothing(out_sharding):
         raise NotImplementedError(
             f"The 'out_sharding' argument to jnp.{function} is not supported. Use jax.lax.with_sharding_constraint."
         )
@@ -47,7 +48,7 @@ def placed(array: Array, device: Any) -> Array:
 
     A torch device, which functions here give one another, is where the array is. Raises `ValueError` for what is no device.
     """
-    return array if device is None or isinstance(device, torch.device) else device_put(array, device)
+    return array if says_nothing(device) or isinstance(device, torch.device) else device_put(array, device)
 
 
 def dtype_or(dtype: DTypeLike | None, function: str, default: Any) -> torch.dtype:

@@ -268,12 +268,12 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     weak = weak and without_strong_arrays(x1, x2)
     if a.is_complex():
         return Array(_log_add(a * math.log(2), b * math.log(2)) / math.log(2), weak)
-    return Array(torch.logaddexp2(a, b), weak)
+    return Array(arithmetic.log_add_exp2(a, b), weak)
 
 
 def _log_add(a: Tensor, b: Tensor) -> Tensor:
     if not a.is_complex():
-        return torch.logaddexp(a, b)
+        return arithmetic.log_add_exp(a, b)
     swap = a.real < b.real
     large, small = selection.where(swap, b, a), selection.where(swap, a, b)
     result = large + torch.log1p(torch.exp(small - large))

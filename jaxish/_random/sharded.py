@@ -9,7 +9,7 @@ import numpy as np
 from .._core import graph, tree
 from .._core.array import Array
 from .._devices import processes
-from .._devices.shardings import NamedSharding
+from .._devices.shardings import NamedSharding, says_nothing
 from .._transforms.jit import jit
 from .._transforms.placement import explicit_sharding, laid_out
 
@@ -27,7 +27,7 @@ def takes_out_sharding(sampler: F) -> F:
 
     @functools.wraps(sampler)
     def drawn(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Array:
-        if out_sharding is None:
+        if says_nothing(out_sharding):
             return sampler(*args, **kwargs)
         sharding = explicit_sharding(out_sharding, sampler.__name__)
         if graph.is_tracing() or not processes.are_several():

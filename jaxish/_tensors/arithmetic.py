@@ -23,6 +23,26 @@ def absolute(x: Tensor) -> Tensor:
     return unsigned.abs(x) if not x.dtype.is_floating_point or is_plain_evaluation() else _ABSOLUTE(x)
 
 
+# torch's own derivative is 1 / (1 + exp(y - x)), whose derivative is inf / inf**2 where the exponential overflows (2.13).
+_LOG_ADD = Elementwise(
+    "logaddexp", torch.logaddexp, (lambda x, y: torch.sigmoid(x - y), lambda x, y: torch.sigmoid(y - x))
+)
+_LOG_ADD_2 = Elementwise(
+    "logaddexp2", torch.logaddexp2,
+    (lambda x, y: torch.sigmoid((x - y) * math.log(2)), lambda x, y: torch.sigmoid((y - x) * math.log(2))),
+)  # fmt: skip
+
+
+def log_add_exp(x: Tensor, y: Tensor) -> Tensor:
+    """Return log(exp(x) + exp(y)) of real tensors."""
+    return torch.logaddexp(x, y) if is_plain_evaluation() else _LOG_ADD(x, y)
+
+
+def log_add_exp2(x: Tensor, y: Tensor) -> Tensor:
+    """Return log2(2**x + 2**y) of real tensors."""
+    return torch.logaddexp2(x, y) if is_plain_evaluation() else _LOG_ADD_2(x, y)
+
+
 def sign(x: Tensor) -> Tensor:
     """Return -1, 0 or 1 by sign, x itself where it is zero or NaN; x / |x| for complex x."""
     if x.dtype.is_complex:
