@@ -400,6 +400,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
     ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
     f_jvp = LinearMap(_without_aux(fun) if has_aux else fun, arrays, ends, pull)
+    f_jvp.transpose_at_once(device_of(*output.arrays) if output.arrays else None)
     result = output.rebuilt(values)
     return (result, f_jvp, aux) if has_aux else (result, f_jvp)
 
@@ -407,9 +408,23 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 class LinearMap(Linearized):
     """The function that `linearize` returns: from tangents of the arguments to tangents of the results."""
 
+    _push: Callable[..., Any] | None = None
+
+    def transpose_at_once(self, device: torch.device | None) -> None:
+        """Run the rules that the function stands for now, as JAX does, and not at each call."""
+        self._push = self._transposed(device)
+
+    def _transposed(self, device: torch.device | None) -> Callable[..., Any] | None:
+        ends, pull = self.ends, self.pull
+        results = zip(ends.out_kinds, ends.out_avals, strict=True)
+        zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
+        if not zeros or not any(map(has_tangents, ends.in_kinds, ends.in_avals)):
+            return None
+        return torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)[1]
+
     @in_own_dtypes
     def __call__(self, *tangents: Any) -> Any:
-        ends, pull = self.ends, self.pull
+        ends = self.ends
         leaves, spec = tree.flatten(tangents)
         if spec != ends.in_spec:
             raise TypeError(f"expected {tree.PyTreeDef(ends.in_spec)}, got {tree.PyTreeDef(spec)}")
@@ -417,11 +432,12 @@ class LinearMap(Linearized):
         for tangent, kind, aval in arguments:
             _check_linear_argument(tangent, kind, aval)
         directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
-        results = list(zip(ends.out_kinds, ends.out_avals, strict=True))
         device = device_of(*(as_argument(leaf, "linearize") for leaf in leaves))
-        zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
-        if zeros and directions:
-            _, transpose, *_ = torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)
+        transpose = self._push if self._given is not None and self._push is not None else self._transposed(device)
+        results = list(zip(ends.out_kinds, ends.out_avals, strict=True))
+        if transpose is None:
+            zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
+        else:
             # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
             with backward_in_this_thread():
                 zeros = transpose(tuple(directions))

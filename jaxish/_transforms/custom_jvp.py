@@ -70,9 +70,9 @@ class CustomJVPCall(Primitive):
         # Applied to tangents, the function is transposed: its rule is for what is differentiated.
         return derived.Inline(self.body) if is_linear(level) else self
 
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+    def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         arguments = primals[self.captured :]
-        wanted = [differentiable(p.dtype) for p in arguments]
+        wanted = [n and differentiable(p.dtype) for n, p in zip(needed[self.captured :], arguments, strict=True)]
         return [None] * self.captured + _transposed(self.rule, wanted, arguments, results, cotangents)
 
     def _check_closure(self, tangents: Sequence[Tensor | None]) -> None:
