@@ -73,3 +73,34 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name):
     agree(PROGRAMS[name], weak=False)
+
+
+def test_linearize_of_loops_of_unknown_length():
+    def program(j, transform):
+        f = lambda x: j.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * x), (0, x))[1]
+
+        def linearized(x):
+            y, push = j.linearize(f, x)
+            return y, push(j.numpy.ones_like(x)), push(2 * j.numpy.ones_like(x))
+
+        return transform(j, linearized)
+
+    x = np.float32(1.5)
+    for transform in (lambda j, f: f(x), lambda j, f: j.jit(f)(x), lambda j, f: j.vmap(f)(np.ones(2, np.float32) * x)):
+        agree(lambda j, transform=transform: program(j, transform), weak=False)
+
+
+def test_rules_run_when_a_function_is_linearized():
+    def program(j):
+        f, seen = j.custom_jvp(lambda x, y: x * y), []
+
+        def rule(primals, tangents):
+            seen.append([type(t).__name__ for t in tangents])
+            (x, y), (t, _) = primals, tangents
+            return f(x, y), t * y
+
+        f.defjvp(rule, symbolic_zeros=True)
+        j.eval_shape(lambda x: j.linearize(lambda x: f(x, 2.0), x)[0], np.float32(3))
+        return [kinds[1] for kinds in seen], len(seen)
+
+    agree(program)

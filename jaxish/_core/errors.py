@@ -4,6 +4,10 @@ Every message says what was found, what was expected and what to do.
 """
 
 
+class NoReverseMode(ValueError):
+    """A loop of unknown length, which reverse mode does not go back through: forward mode does."""
+
+
 class JAXTypeError(TypeError):
     """A `TypeError` that stems from the programming model rather than from one function."""
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from .._core import axes, dtypes, duals, tree
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
+from .._core.errors import NoReverseMode
 from .._core.primitive import conjugate
 from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
@@ -409,10 +410,14 @@ class LinearMap(Linearized):
     """The function that `linearize` returns: from tangents of the arguments to tangents of the results."""
 
     _push: Callable[..., Any] | None = None
+    _is_pushed_anew = False
 
     def transpose_at_once(self, device: torch.device | None) -> None:
         """Run the rules that the function stands for now, as JAX does, and not at each call."""
-        self._push = self._transposed(device)
+        try:
+            self._push = self._transposed(device)
+        except NoReverseMode:  # of a while_loop, which forward mode knows
+            self._is_pushed_anew = True
 
     def _transposed(self, device: torch.device | None) -> Callable[..., Any] | None:
         ends, pull = self.ends, self.pull
@@ -431,6 +436,9 @@ class LinearMap(Linearized):
         arguments = list(zip(leaves, ends.in_kinds, ends.in_avals, strict=True))
         for tangent, kind, aval in arguments:
             _check_linear_argument(tangent, kind, aval)
+        if self._is_pushed_anew and self._given is not None:
+            fun, arrays, _ = self._given
+            return jvp(fun, ends.in_spec.unflatten(arrays), tangents)[1]
         directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
         device = device_of(*(as_argument(leaf, "linearize") for leaf in leaves))
         transpose = self._push if self._given is not None and self._push is not None else self._transposed(device)

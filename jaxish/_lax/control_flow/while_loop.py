@@ -15,6 +15,7 @@ from ..._compile import executable, lowering, native_loop
 from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
+from ..._core.errors import NoReverseMode
 from ..._core.graph import ClosedGraph, Graph, TensorType
 from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
@@ -145,7 +146,7 @@ class While(Opaque):
         return [next(found) if c else None for c in carried]
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        raise ValueError(
+        raise NoReverseMode(
             "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop "
             "values inside jit or vmap. Try using lax.scan, or using fori_loop with static start/stop."
         )
