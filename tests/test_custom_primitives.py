@@ -193,3 +193,36 @@ def test_linear_transpose_prefers_the_rule_for_it():
         return j.linear_transpose(p.bind, XS)(YS), j.vmap(p.bind)(XS), [k.__name__ for k in kinds]
 
     agree(program, weak=False)
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_rules_may_refuse_cotangents(used):
+    """A jitted function's way back is known before its cotangents are: what has none is not refused."""
+
+    def program(j):
+        m = modules(j)
+        p = m.Primitive("forward_only")
+        p.def_impl(lambda x: j.numpy.asarray(x))
+        p.def_abstract_eval(lambda x: x)
+        with_lowering(m, p, lambda x: x)
+        m.ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
+
+        def refuse(ct, x):
+            raise RuntimeError("no way back")
+
+        m.ad.primitive_transposes[p] = refuse
+        f = j.jit(lambda x: (x * 2, p.bind(x * 3)))
+        return j.grad(lambda x: f(x)[1 if used else 0])(np.float32(2))
+
+    agree(program)
+
+
+def test_zeros_of_trees():
+    def program(j):
+        derivatives = importlib.import_module(f"{j.__name__}.custom_derivatives")
+        tree = {"a": np.float32(1), "b": [np.ones(2, np.float32), np.arange(3)]}
+        zeros = derivatives.zero_from_primal(tree)
+        symbolic = derivatives.zero_from_primal(tree, symbolic_zeros=True)
+        return zeros["a"], zeros["b"][0], zeros["b"][1].shape, type(symbolic["b"][0]).__name__
+
+    agree(program, weak=False)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from . import axes, graph
-from .primitive import instantiate
 
 
 class _Linear(threading.local):
@@ -54,10 +53,11 @@ def pulled_back(
         given = dict(zip(active, directions, strict=True))
         with linear_at(axes.current_level()):
             found = rule([given.get(i) for i in range(len(primals))])
-        reached[:] = [t is not None for t in found]
-        return tuple(t for t in found if t is not None)
+        # A cotangent that is zero is not gone back from: rules may refuse others.
+        reached[:] = [t is not None and c is not None for t, c in zip(found, cotangents, strict=True)]
+        return tuple(t for t, hit in zip(found, reached, strict=True) if hit)  # pyright: ignore[reportReturnType]
 
     _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(primals[i]) for i in active))
-    seeds = [instantiate(c, r) for c, r, hit in zip(cotangents, results, reached, strict=True) if hit]
-    found = dict(zip(active, transpose(tuple(seeds)), strict=True)) if seeds else {}
+    seeds = tuple(c for c, hit in zip(cotangents, reached, strict=True) if hit)
+    found = dict(zip(active, transpose(seeds), strict=True)) if seeds else {}
     return [found.get(i) for i in range(len(primals))]

@@ -144,9 +144,47 @@ class Bound(Opaque):
             Zero(aval_of(Array(r)).to_tangent_aval()) if c is None else Array(conjugate(c))
             for c, r in zip(cotangents, results, strict=True)
         ]
-        found = rule(seeds if self.primitive.multiple_results else seeds[0], *given, **self.params)
+        try:
+            found = rule(seeds if self.primitive.multiple_results else seeds[0], *given, **self.params)
+        except Exception as error:
+            if not graph.is_tracing() or isinstance(error, NotImplementedError):
+                raise
+            # The way back of a graph is traced for all of its results, of which few may have a cotangent when it runs.
+            types = [TensorType.of(primals[i]) for i in active]
+            refused = dict(zip(active, _Refused(error, types)(*(c for c in cotangents if c is not None)), strict=True))
+            return [refused.get(i) for i in range(len(primals))]
         back = [None if c is None else _direction(c) for c in found]
         return [None if t is None else conjugate(t) for t in back]
+
+
+class _Refused(Opaque):
+    """The way back through what refuses cotangents: zeros for zeros, and the error for others."""
+
+    __name__ = "refused_transpose"
+    _count = itertools.count()
+
+    def __init__(self, error: Exception, types: Sequence[TensorType]) -> None:
+        self.error, self.types, self._number = error, list(types), next(self._count)
+
+    def identity(self) -> str:
+        return f"{self.__name__}#{self._number}"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        if any(bool(cotangent.any()) for cotangent in inputs):
+            raise self.error
+        return [torch.zeros(t.shape, dtype=t.dtype, device=t.device) for t in self.types]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        return self(*inputs), [None] * len(self.types)
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [None] * len(self.types)
+
+    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+        return [None] * len(primals)
 
 
 def _tangent(tangent: Tensor | None, primal: Array) -> Any:

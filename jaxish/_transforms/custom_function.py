@@ -22,6 +22,7 @@ from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, differentiable
+from .._core.tree_util import tree_map
 from .flat import Output, arrays_from, check_callable, float0_zeros, positional_arguments, signature_of
 from .program import Program, trace_program, types_key
 
@@ -228,8 +229,12 @@ def tangent_argument(tangent: Tensor | None, primal: Array, symbolic_zeros: bool
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """Return the zero tangent of a value: an array, or with `symbolic_zeros` a `SymbolicZero`."""
-    array = as_array(val)
-    if symbolic_zeros:
-        return SymbolicZero(ShapedArray(array.shape, array.dtype))
-    return tangent_argument(None, array, symbolic_zeros=False)
+    """Return the zero tangents of a pytree of values: arrays, or with `symbolic_zeros` `SymbolicZero`s."""
+
+    def zero(leaf: Any) -> Any:
+        array = as_array(leaf)
+        if symbolic_zeros:
+            return SymbolicZero(ShapedArray(array.shape, array.dtype))
+        return tangent_argument(None, array, symbolic_zeros=False)
+
+    return tree_map(zero, val)
