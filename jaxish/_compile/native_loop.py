@@ -18,6 +18,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -244,19 +245,18 @@ class _Build:
 
     def __init__(self, key: str, command: Sequence[str], source: str) -> None:
         self._key = key
-        with contextlib.ExitStack() as stack:
-            self._folder = stack.enter_context(cache.scratch())
+        with cache.scratch(lasting=True) as self._folder:  # not for as long as the context: a fork would end its copy
             text, self._library = self._folder / "loop.cpp", self._folder / "loop.so"
-            try:
-                text.write_text(source)
-            except OSError:
-                cache.check_room()
-                raise
-            command = [*command, str(text), "-o", str(self._library)]
-            # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
-            self._others = iter([command])
-            self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
-            self._end = weakref.finalize(self, _ended, os.getpid(), self._running, stack.pop_all())
+        try:
+            text.write_text(source)
+        except OSError:
+            cache.check_room()
+            raise
+        command = [*command, str(text), "-o", str(self._library)]
+        # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
+        self._others = iter([command])
+        self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
+        self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
 
     def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         with open(self._folder / "said", "wb") as said:
@@ -297,15 +297,16 @@ class _Build:
         return loop
 
 
-def _ended(owner: int, running: "list[subprocess.Popen[bytes]]", folder: contextlib.ExitStack) -> None:
+def _ended(owner: int, running: "list[subprocess.Popen[bytes]]", folder: pathlib.Path) -> None:
     """End a compiler, and remove what it was at; a fork leaves that to the process whose it is."""
-    if owner == os.getpid():
-        with folder:
-            for process in running:
-                if process.poll() is None:
-                    with contextlib.suppress(OSError):
-                        os.killpg(process.pid, signal.SIGKILL)  # and what it has started
-                    process.wait()
+    if owner != os.getpid():
+        return
+    for process in running:
+        if process.poll() is None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+            process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
