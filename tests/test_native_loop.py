@@ -326,6 +326,14 @@ def test_a_loop_that_has_begun_step_by_step_goes_on_natively(switching, program)
     assert switching
 
 
+@pytest.mark.parametrize("name", ["scan", "reversed scan", "while", "loop in loop"])
+def test_a_loop_that_is_on_disk_may_be_native_before_its_first_step(monkeypatch, name):
+    agree(SWITCHING[name], atol=1e-5, rtol=1e-5)
+    monkeypatch.setattr(native_loop, "_PATIENCE", 0)
+    with config.jit_tier("auto"):
+        agree(SWITCHING[name], atol=1e-5, rtol=1e-5)
+
+
 def test_a_loop_that_writes_a_reference_goes_on_natively(switching):
     def program(j):
         total = j.new_ref(j.numpy.zeros(3))

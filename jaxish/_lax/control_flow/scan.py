@@ -106,7 +106,7 @@ class Scan(Opaque):
         rest, first = (slice(left), slice(left, None)) if self.reverse else (slice(done, None), slice(done))
         outputs = [*results[: self.carries], *(y[rest] for y in ys)]
         native.fill(outputs, [*consts, *carry, *(x[rest] for x in xs)], left, self.reverse)
-        for y, made in zip(ys, self._stacked(steps), strict=True):
+        for y, made in zip(ys, self._stacked(steps) if steps else (), strict=bool(steps)):
             y[first] = made
         return results
 
