@@ -474,19 +474,9 @@ class Emitter:
     def _compute_select_backward(
         self, shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], dim: int, index: int
     ) -> Value:
-        return self._select_in(shape, dtype, None, part, dim, index)
-
-    def _compute_select_scatter(
-        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, part: Value, dim: int, index: int
-    ) -> Value:
-        return self._select_in(shape, dtype, x, part, dim, index)
-
-    def _select_in(
-        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value | None, part: Value, dim: int, index: int
-    ) -> Value:
         axis = dim % len(shape)
         return self._inserted(
-            dtype, x, part, lambda i: (f"({i[axis]}) == {index % shape[axis]}", [*i[:axis], *i[axis + 1 :]]), shape
+            dtype, None, part, lambda i: (f"({i[axis]}) == {index % shape[axis]}", [*i[:axis], *i[axis + 1 :]]), shape
         )
 
     def _compute_slice_backward(
