@@ -1,5 +1,7 @@
-"""Loops: recurrent networks, tiny bodies, derivatives through loops, solvers."""
+"""Loops: recurrent networks, tiny bodies, derivatives through loops, solvers, and the first call of a long loop."""
 
+import contextlib
+import itertools
 from typing import Any
 
 import numpy as np
@@ -93,6 +95,33 @@ def leapfrog(jax: Any) -> Any:
     return lambda: f(q, p)
 
 
+def first_call(jax: Any) -> Any:
+    """A function that nobody has compiled yet, on the default tier: what a program that runs one long loop waits for."""
+    X = jax.random.normal(jax.random.key(0), (442, 10))
+    y, q = X[:, 0], jax.numpy.zeros(10)
+    gradient = jax.grad(lambda w: jax.numpy.sum((y - X @ w) ** 2))
+    numbers = itertools.count()
+
+    def default_tier() -> Any:
+        if jax.__name__ == "jax":
+            return contextlib.nullcontext()
+        from jaxish._core import config
+
+        return config.jit_tier("auto")
+
+    def run() -> Any:
+        size = 1e-4 * (1 + next(numbers) / 1000)
+
+        def step(_: Any, state: Any) -> Any:
+            q, p = state
+            return q + size * p, p - size * gradient(q)
+
+        with default_tier():
+            return jax.jit(lambda q: jax.lax.fori_loop(0, 20_000, step, (q, q)))(q)
+
+    return run
+
+
 CASES = [
     Case("rnn, 100 steps of 8 x 64", rnn, 3.0),
     Case("grad of rnn", grad_of_rnn, 3.0),
@@ -102,4 +131,5 @@ CASES = [
     Case("newton, 10 steps with hessian", newton, 3.0),
     Case("rk4, 1,000 steps", rk4, 3.0),
     Case("leapfrog, 100 steps of 1,000", leapfrog, 3.0),
+    Case("first call of 20,000 steps", first_call, 3.0),
 ]

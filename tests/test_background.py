@@ -280,3 +280,21 @@ if __name__ == "__main__":
 """
     )
     assert run("", str(main)) == "[2, 4]\n"
+
+
+def test_a_fork_compiles_a_loop_that_its_parent_is_compiling(tmp_path):
+    program = """
+from jaxish._compile import native_loop
+native_loop._PATIENCE = 0
+begun = native_loop._begun
+started = []
+native_loop._begun = lambda text: started.append(os.getpid()) or begun(text)
+loop = jaxish.jit(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, c: c * 3 + i, x))
+print(int(loop(1)), started == [os.getpid()], flush=True)
+child = os.fork()
+if child == 0:
+    print(int(loop(1)), started[1:] == [os.getpid()], flush=True)
+    sys.exit()
+print(os.waitpid(child, 0)[1], int(loop(1)), len(started), flush=True)
+"""
+    assert run(program, JAXISH_CACHE_DIR=str(tmp_path)) == "301 True\n301 True\n0 301 1\n"

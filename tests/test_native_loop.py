@@ -1,11 +1,19 @@
 """Loops written out as C++ give JAX's numbers; bodies that cannot be written out run step by step."""
 
+import gc
+import importlib
+import os
+import subprocess
+import sys
+
+import jax
 import numpy as np
 import pytest
 from oracle import agree
 
 import jaxish
-from jaxish._compile import loop_emitter, native_loop
+from jaxish._compile import background, loop_emitter, native_loop
+from jaxish._core import config
 
 pytestmark = pytest.mark.usefixtures("compiled")
 V = np.array([0.3, -0.7, 1.5], np.float32)
@@ -153,9 +161,13 @@ def test_shifts_by_any_distance(dtype):
     )
 
 
+def _scan_in(jitted, *args):
+    graph = jitted.trace(*args)._program.closed.graph.module.graph
+    return next(n.target for n in graph.nodes if hasattr(n.target, "carries"))
+
+
 def source_of(function, *args):
-    graph = jaxish.jit(function).trace(*args)._program.closed.graph.module.graph
-    scan = next(n.target for n in graph.nodes if hasattr(n.target, "carries"))
+    scan = _scan_in(jaxish.jit(function), *args)
     return native_loop.scan_source(scan.body, scan.consts, scan.carries).text
 
 
@@ -248,3 +260,181 @@ def test_derivatives_of_loops_within_a_loop(name):
         return j.jit(j.grad(loss))(V), j.jit(j.jvp, static_argnums=0)(loss, (V,), (V,))
 
     agree(program)
+
+
+# ------------------------------------------------------------------------------ loops that become native on their way
+
+
+@pytest.fixture
+def switching(monkeypatch):
+    """Run a test on the default tier, where each loop becomes native before its fourth step; count those that do."""
+    switched = []
+
+    def ask(self):
+        self.asked = getattr(self, "asked", 0) + 1
+        if self.asked < 4:
+            return None
+        found = self._body.cache[self._entry]
+        if isinstance(found, native_loop._Awaited):
+            found = self._body.cache[self._entry] = found.settled(self._source)
+        self.is_over = found is None
+        switched.extend([found] * (not self.is_over))
+        return found
+
+    monkeypatch.setattr(native_loop.Upcoming, "__call__", ask)
+    with config.jit_tier("auto"):
+        yield switched
+
+
+def _ball(j, c, x):
+    return (c[0] + 0.1 * c[1], c[1] * 0.9 - 0.1 * j.numpy.sin(c[0]) + x), {"sum": c[0] + c[1], "x": x * 2}
+
+
+XS = np.linspace(-1, 1, 30, dtype=np.float32).reshape(10, 3)
+SWITCHING = {
+    "scan": lambda j: j.lax.scan(lambda c, x: _ball(j, c, x), (V, V), XS),
+    "reversed scan": lambda j: j.lax.scan(lambda c, x: _ball(j, c, x), (V, V), XS, reverse=True),
+    "unrolled scan": lambda j: j.lax.scan(lambda c, x: _ball(j, c, x), (V, V), np.tile(XS, (2, 1)), unroll=3),
+    "unrolled scan, reversed": lambda j: j.lax.scan(
+        lambda c, x: _ball(j, c, x), (V, V), np.tile(XS, (2, 1)), unroll=3, reverse=True
+    ),
+    "columns": lambda j: j.lax.scan(lambda c, x: _ball(j, c, x), (V, V), j.numpy.asarray(np.tile(XS, 4)).T[:, :3]),
+    "fori": lambda j: j.lax.fori_loop(0, 10, lambda i, c: _ball(j, c, i * 0.1)[0], (V, V)),
+    "fori with bounds that are not static": lambda j: j.jit(
+        lambda n: j.lax.fori_loop(0, n, lambda i, c: _ball(j, c, i * 0.1)[0], (V, V))
+    )(10),
+    "while": lambda j: j.lax.while_loop(lambda c: c[0] < 100, lambda c: (c[0] + c[1], c[1] + 1, c[2] * 0.5), (0, 1, V)),
+    "captured": lambda j: j.jit(lambda w: j.lax.scan(lambda c, x: (w @ c + x, c), V, XS))(M),
+    "vmap": lambda j: j.vmap(lambda v: j.lax.scan(lambda c, x: _ball(j, c, x), (v, v), XS))(M),
+    "vmap of while": lambda j: j.vmap(lambda v: j.lax.while_loop(lambda c: c < 5, lambda c: c * 1.1 + 0.1, v))(V),
+    "grad": lambda j: j.jit(j.grad(lambda v: j.lax.scan(lambda c, x: _ball(j, c, x), (v, v), XS)[1]["sum"].sum()))(V),
+    "grad of elements": lambda j: j.lax.fori_loop(
+        0, 10, lambda _, v: v - 0.1 * j.grad(lambda v: v[0] ** 2 + (v[1:] * v[-1]).sum() + v[::2].sum() * v[1])(v), V
+    ),
+    "jvp": lambda j: j.jvp(lambda v: j.lax.fori_loop(0, 10, lambda i, c: _ball(j, c, 0.1)[0], (v, v)), (V,), (V,)),
+    "loop in loop": lambda j: j.lax.scan(
+        lambda c, x: (j.lax.fori_loop(0, 8, lambda i, s: _ball(j, s, x)[0], c), c[0]), (V, V), XS
+    ),
+    "no results": lambda j: j.lax.scan(lambda c, _: (c + 1, None), 0, None, length=10),
+    "integers that wrap around": lambda j: j.lax.fori_loop(0, 20, lambda i, c: c * 1103515245 + 12345 + i, np.int32(1)),
+}
+
+
+@pytest.mark.parametrize("program", SWITCHING.values(), ids=SWITCHING.keys())
+def test_a_loop_that_has_begun_step_by_step_goes_on_natively(switching, program):
+    agree(program, atol=1e-5, rtol=1e-5)
+    assert switching
+
+
+@pytest.mark.parametrize("name", ["scan", "reversed scan", "while", "loop in loop"])
+def test_a_loop_that_is_on_disk_may_be_native_before_its_first_step(monkeypatch, name):
+    agree(SWITCHING[name], atol=1e-5, rtol=1e-5)
+    monkeypatch.setattr(native_loop, "_PATIENCE", 0)
+    with config.jit_tier("auto"):
+        agree(SWITCHING[name], atol=1e-5, rtol=1e-5)
+
+
+def test_a_loop_that_writes_a_reference_goes_on_natively(switching):
+    def program(j):
+        total = j.new_ref(j.numpy.zeros(3))
+
+        @j.jit
+        def run(x):
+            def step(i, c):
+                total[...] = total[...] + c
+                return c * 0.5 + i
+
+            return j.lax.fori_loop(0, 10, step, x)
+
+        return run(V), total[...]
+
+    agree(program)
+    assert switching
+
+
+def _with_callback(j):
+    seen = []
+    experimental = importlib.import_module(f"{j.__name__}.experimental")
+
+    def step(i, c):
+        experimental.io_callback(lambda n: seen.append(int(n)), None, i, ordered=True)
+        return c + i
+
+    run = j.jit(lambda x: j.lax.fori_loop(0, 10, step, x))
+    found = [run(1), run(2)]
+    j.effects_barrier()
+    return found, seen
+
+
+def test_a_loop_with_an_effect_runs_step_by_step():
+    agree(_with_callback)
+
+
+def test_a_loop_with_an_effect_stays_step_by_step(switching):
+    agree(_with_callback)
+    assert not switching
+
+
+def test_a_long_loop_becomes_native_in_its_first_call():
+    length = 3_000_000  # a minute, step by step
+    loop = jaxish.jit(lambda c: jaxish.lax.fori_loop(0, length, lambda i, c: c * 1103515245 + 12345 + i, c))
+    real = jax.jit(lambda c: jax.lax.fori_loop(0, length, lambda i, c: c * 1103515245 + 12345 + i, c))
+    with config.jit_tier("auto"):
+        scan = _scan_in(loop, np.int32(1))
+        found = int(loop(np.int32(1)))
+    assert isinstance(scan.body.cache["native loop", (scan.consts, scan.carries)], native_loop.Loop)
+    assert found == int(real(np.int32(1)))
+
+
+def test_short_loops_that_run_once_compile_nothing(monkeypatch):
+    monkeypatch.setattr(native_loop, "_PATIENCE", 1e9)
+    monkeypatch.setattr(native_loop, "_begun", lambda text: pytest.fail("a loop was compiled"))
+    monkeypatch.setattr(background.Compiler, "submit", lambda self, executable: pytest.fail("a body was compiled"))
+    with config.jit_tier("auto"):
+        for factor in range(5):
+            agree(lambda j, factor=factor: j.jit(lambda c: j.lax.fori_loop(0, 9, lambda i, c: c * factor + i, c))(1.0))
+            agree(lambda j, factor=factor: j.lax.while_loop(lambda c: c < 9, lambda c: c + 0.5 + factor, 1.0))
+
+
+def test_a_loop_that_the_compiler_refuses_goes_on_step_by_step(monkeypatch, caplog):
+    monkeypatch.setattr(native_loop, "_PATIENCE", 0)
+    monkeypatch.setattr(native_loop, "_PAUSE", 0)
+    monkeypatch.setattr(native_loop, "extra_flags", ["-no-such-flag"])
+    with config.jit_tier("auto"):
+        agree(lambda j: j.lax.fori_loop(0, 20_000, lambda i, c: (c * 5 + i) % 1013, 1))
+    assert "step by step" in caplog.text
+
+
+def test_a_compiler_that_nobody_waits_for_is_ended():
+    source = source_of(lambda c: jaxish.lax.scan(lambda c, _: (c * 0.123 + 4567, c), c, None, length=3), 1.0)
+    build = native_loop._begun(source + "// compiled by nobody yet\n" + f"// {np.random.rand()}")
+    assert isinstance(build, native_loop._Build)
+    process, folder = build._running[0], build._folder
+    assert folder.exists()
+    del build
+    gc.collect()
+    assert process.returncode is not None and not folder.exists()
+
+
+@pytest.mark.parametrize("name", ["scan", "reversed scan", "columns", "fori", "while", "vmap of while", "no results"])
+def test_native_loops_run_in_parts(monkeypatch, name):
+    monkeypatch.setattr(native_loop, "_at_once", lambda *emitters: 1)
+    monkeypatch.setattr(native_loop, "_next_count", lambda count, seconds: 3)
+    agree(SWITCHING[name], atol=1e-5, rtol=1e-5)
+
+
+def test_a_native_loop_that_never_ends_can_be_interrupted():
+    program = """
+import signal, jaxish
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+endless = jaxish.jit(lambda x, n: jaxish.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0], c[1] + 1), (x, 0)))
+endless(1, 0)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+try:
+    endless(1, 2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    environment = {**os.environ, "JAXISH_JIT_TIER": "compiled"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=200)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

@@ -36,6 +36,7 @@ class Executable:
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
+        self._run_directly = in_own_dtypes(self.direct) if self._feels_autocast else self.direct
         # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
         direct = debugging.is_on() or graph.has_effects(body)
         later = self._run_first if registry.keeps_code(self.backend) else self._compile_and_run
@@ -45,8 +46,15 @@ class Executable:
     def _use(self, run: Callable[..., Sequence[Tensor]]) -> None:
         """Run by `run` from here on."""
         several = processes.are_several()
+        self._is_waiting = run in (self._run_first, self._run_again) and not several
         self._run_alone = run = in_own_dtypes(run) if self._feels_autocast else run
         self.run: Callable[..., Sequence[Tensor]] = self._run_among_processes if several else run
+
+    def run_for_now(self, *tensors: Tensor) -> Sequence[Tensor]:
+        """Run as `run` does, without that being a reason to compile."""
+        if not self._is_waiting:
+            return self.run(*tensors)
+        return self._run_directly(*tensors)
 
     @property
     def direct(self) -> Callable[..., Sequence[Tensor]]:

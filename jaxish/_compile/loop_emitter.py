@@ -117,6 +117,8 @@ class Emitter:
     """The C++ statements of one step of a loop; `outer` is the step that a loop or branch within it belongs to."""
 
     def __init__(self, body: Graph, outer: "Emitter | None" = None) -> None:
+        if graph.has_effects(body):
+            raise Unsupported("an effect, which nothing would call whose results are unused")
         self.body = _spelled_out(body)
         self.lines: list[str] = []
         self.values: dict[fx.Node, Value] = {}
@@ -466,6 +468,65 @@ class Emitter:
         one = (*shape[:dim], 1, *shape[dim + 1 :])
         parts = [(self._view_reshape(one, self.values[n]), place) for place, n in enumerate(nodes)]
         return self._joined(parts, dim, shape, dtype)
+
+    # -- arrays with parts of another, of what reading a part is differentiated to
+
+    def _compute_select_backward(
+        self, shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], dim: int, index: int
+    ) -> Value:
+        axis = dim % len(shape)
+        return self._inserted(
+            dtype, None, part, lambda i: (f"({i[axis]}) == {index % shape[axis]}", [*i[:axis], *i[axis + 1 :]]), shape
+        )
+
+    def _compute_slice_backward(
+        self, shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], *bounds: int
+    ) -> Value:
+        return self._slice_in(shape, dtype, None, part, *bounds)
+
+    def _compute_slice_scatter(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, part: Value, *bounds: int
+    ) -> Value:
+        return self._slice_in(shape, dtype, x, part, *bounds)
+
+    def _slice_in(
+        self,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        x: Value | None,
+        part: Value,
+        dim: int = 0,
+        start: int | None = None,
+        end: int | None = None,
+        step: int = 1,
+    ) -> Value:
+        axis = dim % len(shape)
+        first, stop, _ = slice(start, end, step).indices(shape[axis])
+
+        def place(index: Sequence[str]) -> tuple[str, list[str]]:
+            i, behind = index[axis], f"(({index[axis]})-{first})"
+            test = f"({i}) >= {first} && ({i}) < {stop} && {behind} % {step} == 0"
+            return test, [*index[:axis], f"{behind}/{step}", *index[axis + 1 :]]
+
+        return self._inserted(dtype, x, part, place, shape)
+
+    def _inserted(
+        self,
+        dtype: torch.dtype,
+        x: Value | None,
+        part: Value,
+        place: Callable[[Sequence[str]], tuple[str, list[str]]],
+        shape: tuple[int, ...],
+    ) -> Value:
+        """Return an array with the elements of `part` where `place` says so, and those of x, or zeros, elsewhere."""
+        if part.dtype is not dtype or not math.prod(part.shape):
+            raise Unsupported(f"a part of {part.dtype} and shape {part.shape}")
+
+        def load(index: Sequence[str]) -> str:
+            test, inner = place(index)
+            return f"(({test}) ? ({part.load(inner)}) : ({_literal(0, dtype) if x is None else x.load(index)}))"
+
+        return Value(shape, dtype, load)
 
     # -- views: only indices change ----------------------------------------------------------------------------
 

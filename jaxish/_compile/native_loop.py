@@ -5,15 +5,24 @@ when Python drives compiled steps, 3 ns when the loop is native. This module wri
 it with the machine's compiler, and keeps the library in the cache on disk, under a hash of its text.
 
 Bodies that loop_emitter.py cannot write out, or that do enough work for kernels in parallel to pay, run step by step.
+
+On the tier `auto` a loop begins step by step (`ready`). One that takes long has a compiler started beside it, and goes
+on natively from where it then is (`upcoming`).
 """
 
 import _ctypes
 import contextlib
 import ctypes
+import logging
 import math
+import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
+import threading
+import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -27,6 +36,8 @@ from .loop_emitter import Emitter, Unsupported, Value, carry_over, flat_index
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
 
+_log = logging.getLogger("jaxish")
+
 # Index variables are int.
 _MOST_BYTES = 1 << 31
 
@@ -36,11 +47,19 @@ extra_flags: list[str] = []
 
 @dataclass(frozen=True)
 class Source:
-    """A loop in C++: its text, how many bytes each input has, and from which input on it has them per step."""
+    """A loop in C++: its text, how many bytes each input has, and from which input on it has them per step.
+
+    The inputs `carried` are the carry, and the first results what it becomes. A loop that is `open_ended` makes at most
+    the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
+    steps take little time, by the elements that a step computes.
+    """
 
     text: str
     sizes: list[int]
     sliced: int
+    carried: range = range(0)
+    open_ended: bool = False
+    at_once: int = 1 << 62
 
     def bytes_of_inputs(self, length: int) -> list[int]:
         """Return how many bytes the inputs of a loop of this length have."""
@@ -75,6 +94,16 @@ def _sizes(types: Sequence[TensorType]) -> list[int]:
     return sizes
 
 
+def _copied(carry: int, input: int, type: TensorType) -> str:
+    """Return the statement that begins with the carry that is given, unless it is in its place."""
+    size = f"sizeof({C_TYPES[type.dtype]}) * {_size(type)}"
+    return f"if (in[{input}] != out[{carry}]) std::memcpy(s{carry}, in[{input}], {size});"
+
+
+def _at_once(*emitters: Emitter) -> int:
+    return max((1 << 18) // (16 + sum(e.elements for e in emitters)), 1)
+
+
 def scan_source(body: Graph, consts: int, carries: int) -> Source:
     """Return the C++ of a scan: inputs (consts, init, xs), outputs (carry, ys). Raises `Unsupported`."""
     types, head = body.in_types, consts + carries
@@ -95,9 +124,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     ]
     for i in range(carries):
         declared.append(_pointer(f"s{i}", i, types[consts + i], "out"))
-        declared.append(
-            f"std::memcpy(s{i}, in[{consts + i}], sizeof({C_TYPES[types[consts + i].dtype]}) * {_size(types[consts + i])});"
-        )
+        declared.append(_copied(i, consts + i, types[consts + i]))
     y_types = body.out_types[carries:]
     declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
     stores = carry_over([f"(y{i}+step*{_size(t)})" for i, t in enumerate(y_types)], results[carries:])
@@ -107,7 +134,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         "for (int64_t n = 0; n < length; ++n)",
         ["const int64_t step = reverse ? length - 1 - n : n;", *emitter.lines, *stores],
     )
-    return Source(text, sizes, head)
+    return Source(text, sizes, head, range(consts, head), at_once=_at_once(emitter))
 
 
 def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:
@@ -121,13 +148,16 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     for i, type in enumerate(carry_types):
         declared.append(_pointer(f"s{i}", i, type, "out"))
-        declared.append(f"std::memcpy(s{i}, in[{len(names) + i}], sizeof({C_TYPES[type.dtype]}) * {_size(type)});")
+        declared.append(_copied(i, len(names) + i, type))
+    declared.append(f"int64_t* __restrict__ going = (int64_t*)out[{len(carry_types)}];")
     test, step = Emitter(cond), Emitter(body)
-    (going,) = test.emit([*constants[:cond_consts], *state])
+    (holds,) = test.emit([*constants[:cond_consts], *state])
     results = step.emit([*constants[cond_consts:], *state])
-    tested = [*test.lines, f"if (!({going.load([])})) break;"]
+    tested = [*test.lines, f"if (!({holds.load([])})) {{ *going = 0; break; }}"]
     inner = [*step.lines, *carry_over([f"s{i}" for i in range(len(state))], results)]
-    return Source(_function(declared, "for (;;)", ["{", *tested, "}", *inner]), sizes, len(sizes))
+    text = _function(declared, "for (int64_t n = 0; n < length; ++n)", ["{", *tested, "}", *inner])
+    carried = range(len(names), len(sizes))
+    return Source(text, sizes, len(sizes), carried, open_ended=True, at_once=_at_once(test, step))
 
 
 def map_source(body: Graph, shared: int) -> Source:
@@ -180,6 +210,12 @@ _loaded: "weakref.WeakValueDictionary[str, NativeLoop]" = weakref.WeakValueDicti
 
 def compile_source(source: str) -> NativeLoop | None:
     """Compile a loop, or take it from the cache on disk; None where there is no compiler. Raises `cache.Unusable`."""
+    found = _begun(source)
+    return found.waited_for() if isinstance(found, _Build) else found
+
+
+def _begun(source: str) -> "_Build | NativeLoop | None":
+    """Take a loop from the cache on disk, or start the compiler; None where there is none. Raises `cache.Unusable`."""
     compiler = machine.compiler()
     if compiler is None:
         return None
@@ -187,9 +223,10 @@ def compile_source(source: str) -> NativeLoop | None:
     command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off"]
     command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
     key = cache.key_of(command, source)
-    loop = _loaded.get(key)
+    loop = _loaded.get(key) or _from_cache(key)
     if loop is None:
-        loop = _loaded[key] = _from_cache(key) or _built(key, command, source)
+        return _Build(key, command, source)
+    _loaded[key] = loop
     return loop
 
 
@@ -203,26 +240,73 @@ def _from_cache(key: str) -> NativeLoop | None:
     return None
 
 
-def _built(key: str, command: Sequence[str], source: str) -> NativeLoop:
-    with cache.scratch() as folder:
-        text, library = folder / "loop.cpp", folder / "loop.so"
+class _Build:
+    """A compiler at work on a loop. It is ended when nobody waits for it any more, and with the process."""
+
+    def __init__(self, key: str, command: Sequence[str], source: str) -> None:
+        self._key = key
+        with cache.scratch(lasting=True) as self._folder:  # not for as long as the context: a fork would end its copy
+            text, self._library = self._folder / "loop.cpp", self._folder / "loop.so"
         try:
             text.write_text(source)
         except OSError:
             cache.check_room()
             raise
+        command = [*command, str(text), "-o", str(self._library)]
         # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
-        for extras in (["-DVECTOR_MATH", "-lmvec"], []):
-            result = subprocess.run(
-                [*command, str(text), "-o", str(library), *extras], capture_output=True, stdin=subprocess.DEVNULL
-            )
+        self._others = iter([command])
+        self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
+        self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
+
+    def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        with open(self._folder / "said", "wb") as said:
+            # In a session of its own: Ctrl-C is not its business.
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+
+    def loop(self) -> NativeLoop | None:
+        """Return the loop if it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""
+        process = self._running[0]
+        if process.poll() is None:
+            return None
+        try:
+            loop = NativeLoop(self._library)
+        except OSError:
+            other = next(self._others, None)
+            if other is not None:
+                self._running[0] = self._start(other)
+                return None
+            said = (self._folder / "said").read_text(errors="replace")
+            self._end()
+            cache.check_room()
+            raise RuntimeError(f"{process.args[0]} could not compile a loop: {said}") from None  # pyright: ignore
+        for name in ("loop.cpp", "said"):
+            (self._folder / name).unlink()
+        cache.write(self._key, self._folder)
+        self._end()
+        _loaded[self._key] = loop
+        return loop
+
+    def wait(self) -> None:
+        """Wait until there is something to look at."""
+        self._running[0].wait()
+
+    def waited_for(self) -> NativeLoop:
+        """Return the loop when it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""
+        while (loop := self.loop()) is None:
+            self.wait()
+        return loop
+
+
+def _ended(owner: int, running: "list[subprocess.Popen[bytes]]", folder: pathlib.Path) -> None:
+    """End a compiler, and remove what it was at; a fork leaves that to the process whose it is."""
+    if owner != os.getpid():
+        return
+    for process in running:
+        if process.poll() is None:
             with contextlib.suppress(OSError):
-                loop = NativeLoop(library)
-                text.unlink()
-                cache.write(key, folder)
-                return loop
-        cache.check_room()
-        raise RuntimeError(f"{command[0]} could not compile a loop: {result.stderr.decode(errors='replace')}")
+                os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+            process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -237,46 +321,170 @@ class Loop:
     ) -> list[Tensor]:
         """Run the loop and return its results, which are of these types."""
         outputs = [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types]
+        self.fill(outputs, inputs, length, reverse)
+        return outputs
+
+    def fill(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], length: int = 0, reverse: bool = False) -> None:
+        """Run the loop and write its results into contiguous tensors. It may be interrupted about every 50 ms."""
         given = [t.contiguous() for t in inputs]
         assert [t.nbytes for t in given] == self.source.bytes_of_inputs(length)
         places = [t.data_ptr() for t in given]
         if 0 in places:  # torch's stand-in for a derivative that is zero has no memory
             given = [torch.zeros(t.shape, dtype=t.dtype, device=t.device) if t._is_zerotensor() else t for t in given]
             places = [t.data_ptr() for t in given]
-        self.native(places, [t.data_ptr() for t in outputs], length, reverse)
-        return outputs
+        made = [t.data_ptr() for t in outputs]
+        if self.source.open_ended:
+            self._run_to_its_end(places, made)
+        elif length <= self.source.at_once:
+            self.native(places, made, length, reverse)
+        else:
+            carried = len(self.source.carried)
+            strides = [0] * carried + [t.nbytes // length for t in outputs[carried:]]
+            self._run_in_parts(places, made, strides, length, reverse)
+
+    def _run_to_its_end(self, inputs: list[int], outputs: list[int]) -> None:
+        carried, going = self.source.carried, ctypes.c_int64(1)
+        made, count = [*outputs, ctypes.addressof(going)], self.source.at_once
+        while True:
+            start = time.perf_counter()
+            self.native(inputs, made, count, False)
+            if not going.value:
+                return
+            inputs[carried.start : carried.stop] = outputs
+            count = _next_count(count, time.perf_counter() - start)
+
+    def _run_in_parts(
+        self, inputs: list[int], outputs: list[int], strides: Sequence[int], length: int, reverse: bool
+    ) -> None:
+        sliced, carried, done, count = self.source.sliced, self.source.carried, 0, self.source.at_once
+        sizes = [0] * sliced + self.source.sizes[sliced:]
+        while done < length:
+            start = time.perf_counter()
+            count = min(count, length - done)
+            first = length - done - count if reverse else done
+            given = [place + first * size for place, size in zip(inputs, sizes, strict=True)]
+            self.native(given, [p + first * s for p, s in zip(outputs, strides, strict=True)], count, reverse)
+            inputs[carried.start : carried.stop] = outputs[: len(carried)]
+            done += count
+            count = _next_count(count, time.perf_counter() - start)
+
+
+def _next_count(count: int, seconds: float) -> int:
+    """Return how many steps to make in one go, after so many took so long: handlers of signals run in between."""
+    return min(max(int(count * min(0.05 / seconds, 100)), 1), 1 << 40)
 
 
 def ready(body: Graph, key: Hashable, source: Callable[[], Source]) -> Loop | None:
     """Return the native loop over `body`, or None where it runs step by step.
 
     Which it is, the tier says (executable.py): never native on `direct`, at once on `compiled`, and from the second
-    run on `auto`.
+    run on `auto`; the first may become native on its way (`upcoming`).
     """
     tier = config.jit_tier.value
     if tier == "direct" or debugging.is_on():
         return None
     entry = ("native loop", key)
     if tier == "auto" and entry not in body.cache:
-        body.cache[entry] = _SEEN_ONCE
+        body.cache[entry] = _Awaited()
         return None
-    found = body.cache.get(entry, _SEEN_ONCE)
-    if found is _SEEN_ONCE:
+    found = body.cache.get(entry)
+    if isinstance(found, _Awaited):
+        found = body.cache[entry] = found.settled(source)
+    elif entry not in body.cache:
         found = body.cache[entry] = _compiled(source)
     return found
 
 
-_SEEN_ONCE = object()
-
-
 def _compiled(source: Callable[[], Source]) -> Loop | None:
-    try:
-        found = source()
-    except Unsupported:
+    return _Awaited().settled(source)
+
+
+def upcoming(body: Graph, key: Hashable, source: Callable[[], Source]) -> "Upcoming | None":
+    """Return what to ask between steps for the native loop over `body`; None where there will not be one."""
+    entry = ("native loop", key)
+    is_awaited = isinstance(body.cache.get(entry), _Awaited) and config.jit_tier.value == "auto"
+    return Upcoming(body, entry, source) if is_awaited and not debugging.is_on() else None
+
+
+_PATIENCE = 0.05  # seconds that a loop runs step by step before a compiler is started on it
+_PAUSE = 0.002  # seconds after which the compiler is looked at again
+
+
+class Upcoming:
+    """What a loop that runs step by step on the tier `auto` asks between steps for its native loop.
+
+    `is_over` once it will not get one, as its body is not written out.
+    """
+
+    def __init__(self, body: Graph, entry: Hashable, source: Callable[[], Source]) -> None:
+        self.is_over = False
+        self._body, self._entry, self._source = body, entry, source
+        self._due = time.perf_counter() + _PATIENCE
+
+    def __call__(self) -> Loop | None:
+        """Return the native loop if it is there; have it compiled if this loop takes long."""
+        if time.perf_counter() < self._due or not _one_at_a_time.acquire(blocking=False):
+            return None
+        try:
+            found = self._body.cache[self._entry]
+            if isinstance(found, _Awaited):  # else another thread was here
+                found = self._body.cache[self._entry] = self._advanced(found)
+        finally:
+            _one_at_a_time.release()
+        if isinstance(found, Loop):
+            return found
+        self.is_over = found is None
+        self._due = time.perf_counter() + _PAUSE
         return None
-    try:
-        native = compile_source(found.text)
-    except cache.Unusable as error:
-        cache.warn(str(error))
-        return None
-    return None if native is None else Loop(native, found)
+
+    def _advanced(self, awaited: "_Awaited") -> "Loop | _Awaited | None":
+        try:
+            return awaited.advanced(self._source)
+        except RuntimeError as error:  # the loop goes on as it runs now: slower, and right
+            _log.warning("jaxish runs a loop step by step: %s", error)
+            return None
+
+
+# Compilers are started and looked at by one thread at a time. A fork waits: it would inherit the lock.
+_one_at_a_time = threading.RLock()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
+    )
+
+
+class _Awaited:
+    """A loop that has run, and for which a compiler may be at work."""
+
+    def __init__(self) -> None:
+        self._source: Source | None = None
+        self._build: _Build | None = None
+        self._process = 0  # whose child the compiler is: a fork starts one of its own
+
+    def advanced(self, source: Callable[[], Source]) -> "Loop | _Awaited | None":
+        """Start the compiler, or look at it. Return the loop when it is there, None where there will be none."""
+        try:
+            if self._build is None or self._process != os.getpid():
+                self._source, self._process = source(), os.getpid()
+                native = _begun(self._source.text)
+                if not isinstance(native, _Build):
+                    return None if native is None else Loop(native, self._source)
+                self._build = native
+            native, known = self._build.loop(), self._source
+        except Unsupported:
+            return None
+        except cache.Unusable as error:
+            cache.warn(str(error))
+            return None
+        assert known is not None
+        return self if native is None else Loop(native, known)
+
+    def settled(self, source: Callable[[], Source]) -> Loop | None:
+        """Return the loop when it is compiled, None where it runs step by step."""
+        while True:
+            with _one_at_a_time:
+                found = self.advanced(source)
+            if not isinstance(found, _Awaited):
+                return found
+            assert self._build is not None
+            self._build.wait()

@@ -130,5 +130,13 @@ CASES += [
     *_parts("f", [f"jnp.linalg.solve({_SQUARE} + 9 * jnp.eye(2, dtype=a.dtype), {_PAIR})[0]"], exact=False),
     *_parts("f", [f"j.grad(lambda a: ({_SQUARE} @ {_SQUARE} @ {_PAIR})[0])(a)"], exact=False),
     *_parts("f", [f"j.grad(lambda a: (jnp.swapaxes({_SQUARE}, 0, 1)[1] * {_PAIR}[::-1])[jnp.array([0, 1])].sum())(a)"]),
+    *_parts(
+        "f",
+        [
+            f"j.grad(lambda a: ({_PAIR}[1:] * {_PAIR}[:1]).sum() + {_PAIR}[0])(a)",
+            "j.grad(lambda a: (jnp.stack([b, a, b, a])[1::2] * b)[1])(a)",
+        ],
+        exact=False,
+    ),
     *_parts("biuf", [f"jnp.argmax({_PAIR})", f"jnp.argmin({_PAIR})"], "int"),
 ]

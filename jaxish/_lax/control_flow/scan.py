@@ -6,6 +6,7 @@ batched bodies for vmap, bodies on pairs for jvp. Reverse mode splits the body i
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -51,11 +52,15 @@ class Scan(Opaque):
         return [*carry, *(TensorType((self.length, *y.shape), y.dtype, y.device) for y in ys)]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        counts = (self.consts, self.carries)
-        native = native_loop.ready(self.body, counts, lambda: native_loop.scan_source(self.body, *counts))
+        native = native_loop.ready(*self._native())
         if native is not None:
             return native(inputs, self.out_types(*inputs), self.length, self.reverse)
         return self._run_steps(*inputs)
+
+    def _native(self) -> tuple[Graph, Any, Callable[[], native_loop.Source]]:
+        """Return by what `native_loop` knows the loop."""
+        counts = (self.consts, self.carries)
+        return self.body, counts, lambda: native_loop.scan_source(self.body, *counts)
 
     def _run_steps(self, *inputs: Tensor) -> list[Tensor]:
         consts, carry, xs = self._parts(inputs)
@@ -63,25 +68,47 @@ class Scan(Opaque):
         if self.reverse:
             slices.reverse()
         steps: list[Sequence[Tensor]] = []
-        whole = self.length - self.length % self.unroll
-        if self.unroll > 1:
-            chunk = executable.of(self._unrolled())
-            for start in range(0, whole, self.unroll):
-                given = [s for x in slices[start : start + self.unroll] for s in x]
-                results = chunk.run(*consts, *carry, *given)
-                carry, ys = results[: self.carries], results[self.carries :]
-                count = len(ys) // self.unroll
-                steps += [ys[i * count : (i + 1) * count] for i in range(self.unroll)]
-        step = executable.of(self.body)
-        for x in slices[whole if self.unroll > 1 else 0 :]:
-            results = step.run(*consts, *carry, *x)
-            carry = results[: self.carries]
-            steps.append(results[self.carries :])
-        if self.reverse:
-            steps.reverse()
+        upcoming, whole = native_loop.upcoming(*self._native()), self.length - self.length % self.unroll
+        single = executable.of(self.body)
+        chunk = executable.of(self._unrolled()) if self.unroll > 1 and whole else single
+        for start in chain(range(0, whole, self.unroll), range(whole, self.length)):
+            if upcoming is not None:
+                if (native := upcoming()) is not None:
+                    return self._rest(native, steps, consts, carry, xs)
+                if upcoming.is_over:
+                    upcoming = None
+            count, step = (self.unroll, chunk) if start < whole else (1, single)
+            given = slices[start] if count == 1 else [s for x in slices[start : start + count] for s in x]
+            run = step.run if upcoming is None else step.run_for_now
+            results = run(*consts, *carry, *given)
+            carry, ys = results[: self.carries], results[self.carries :]
+            size = len(ys) // count
+            steps += [ys] if count == 1 else [ys[i * size : (i + 1) * size] for i in range(count)]
         if not steps:
             return [*carry, *(_empty(t) for t in self.body.out_types[self.carries :])]
-        return [*carry, *map(torch.stack, zip(*steps, strict=True))]
+        return [*carry, *self._stacked(steps)]
+
+    def _stacked(self, steps: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+        """Return the ys of steps in the order in which they were made."""
+        return [*map(torch.stack, zip(*(reversed(steps) if self.reverse else steps), strict=True))]
+
+    def _rest(
+        self,
+        native: native_loop.Loop,
+        steps: Sequence[Sequence[Tensor]],
+        consts: Sequence[Tensor],
+        carry: Sequence[Tensor],
+        xs: Sequence[Tensor],
+    ) -> list[Tensor]:
+        """Return the results when some steps have been made, and the carry is what they gave."""
+        results = [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in self.out_types()]
+        ys, done, left = results[self.carries :], len(steps), self.length - len(steps)
+        rest, first = (slice(left), slice(left, None)) if self.reverse else (slice(done, None), slice(done))
+        outputs = [*results[: self.carries], *(y[rest] for y in ys)]
+        native.fill(outputs, [*consts, *carry, *(x[rest] for x in xs)], left, self.reverse)
+        for y, made in zip(ys, self._stacked(steps) if steps else (), strict=bool(steps)):
+            y[first] = made
+        return results
 
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         if target.has_scans:

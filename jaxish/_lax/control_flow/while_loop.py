@@ -51,17 +51,29 @@ class While(Opaque):
         return self.body.out_types
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        counts = (self.cond_consts, self.body_consts)
-        # A loop's body may serve several predicates, and the other way round.
-        source = lambda: native_loop.while_source(self.cond, self.body, *counts)  # noqa: E731
-        native = native_loop.ready(self.body, (*counts, graph_identity(self.cond)), source)
+        loop = self._native()
+        native = native_loop.ready(*loop)
         if native is not None:
             return native(inputs, self.body.out_types)
         cond_consts, body_consts, carry = self._parts(inputs)
-        test, step = executable.of(self.cond), executable.of(self.body)
+        test, step, upcoming = executable.of(self.cond), executable.of(self.body), native_loop.upcoming(*loop)
+        while upcoming is not None:
+            if (native := upcoming()) is not None:
+                return native([*cond_consts, *body_consts, *carry], self.body.out_types)
+            if upcoming.is_over:
+                break
+            if not test.run_for_now(*cond_consts, *carry)[0]:
+                return list(carry)
+            carry = step.run_for_now(*body_consts, *carry)
         while test.run(*cond_consts, *carry)[0]:
             carry = step.run(*body_consts, *carry)
         return list(carry)
+
+    def _native(self) -> tuple[Graph, Any, Callable[[], native_loop.Source]]:
+        """Return by what `native_loop` knows the loop: its body may serve several predicates, and the other way round."""
+        counts = (self.cond_consts, self.body_consts)
+        source = lambda: native_loop.while_source(self.cond, self.body, *counts)  # noqa: E731
+        return self.body, (*counts, graph_identity(self.cond)), source
 
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         cond_consts, body_consts, init = self._parts(inputs)
