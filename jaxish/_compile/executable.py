@@ -67,7 +67,7 @@ class Executable:
         if impossible or graph.has_effects(self.body):
             self._use(self.direct)
             return
-        with registry.one_at_a_time:
+        with registry.one_at_a_time, graph.folding(False):
             if self._compiled is not None:  # another thread was here
                 return
             request = self.request()

@@ -561,11 +561,12 @@ class ClosedGraph:
 def suspended() -> Iterator[None]:
     """Within this context manager no trace of this thread is active: operations on real tensors compute."""
     stack, _traces.stack = _traces.stack, []
+    folds, _traces.folds = _traces.folds, False
     try:
         with _disable_current_modes(), temporarily_clear_interpreter_stack():
             yield
     finally:
-        _traces.stack = stack
+        _traces.stack, _traces.folds = stack, folds
 
 
 class _Folding(TorchFunctionMode):
