@@ -371,7 +371,7 @@ class Loop:
 
 def _next_count(count: int, seconds: float) -> int:
     """Return how many steps to make in one go, after so many took so long: handlers of signals run in between."""
-    return min(max(int(count * min(0.05 / seconds, 100)), 1), 1 << 40)
+    return min(max(int(count * min(0.05 / max(seconds, 1e-6), 100)), 1), 1 << 40)
 
 
 def ready(body: Graph, key: Hashable, source: Callable[[], Source]) -> Loop | None:
