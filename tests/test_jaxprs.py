@@ -256,3 +256,11 @@ def test_parameters_have_jaxs_names(name):
         return sorted(eqn.params)
 
     assert params(jaxish) == params(jax)
+
+
+def test_evaluates_jacobians_of_complex_functions():
+    m = (np.arange(9).reshape(3, 3) * (1 - 2j) + 1j).astype(np.complex64)
+    f = lambda j: j.jacrev(lambda x: j.numpy.conj(m) @ x, holomorphic=True)
+    agree(lambda j: evaluated(j, f(j), m[0])(m[0])[0])
+    agree(lambda j: j.jit(lambda x: evaluated(j, f(j), m[0])(x)[0])(m[0]))
+    agree(lambda j: j.vmap(lambda v: j.vjp(lambda x: m @ x, m[0])[1](v)[0])(m))

@@ -391,3 +391,15 @@ def test_determinants_of_singular_matrices_have_gradients():
             return jax.grad(det)(a), jax.jit(jax.grad(det))(a), jax.vmap(jax.grad(det))(np.stack([a, a.T]))
 
     agree(program, rtol=1e-7, atol=1e-9)
+
+
+def test_products_of_scalars():
+    x = np.float32(2)
+    agree(
+        lambda j: [
+            j.numpy.tensordot(x, x, 0),
+            j.numpy.tensordot(x, np.arange(3.0), 0),
+            j.numpy.tensordot(np.ones((2, 2)), x, 0),
+        ]
+    )
+    agree(lambda j: j.vmap(lambda a: j.numpy.tensordot(a, a, 0))(np.ones(3)))

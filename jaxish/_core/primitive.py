@@ -321,4 +321,7 @@ def instantiate(tangent: Tensor | None, primal: Tensor) -> Tensor:
 
 def conjugate(tensor: Tensor) -> Tensor:
     """Return the complex conjugate; real tensors as they are. torch.conj_physical has no batching rule (2.13)."""
-    return torch.complex(tensor.real, -tensor.imag) if tensor.is_complex() else tensor
+    if not tensor.is_complex():
+        return tensor
+    tensor = tensor.resolve_conj()  # of a batch that is conjugated lazily torch does not know that it is (2.13)
+    return torch.complex(tensor.real, -tensor.imag)

@@ -249,7 +249,8 @@ def _torch_primitive(target: Any) -> Primitive:
     primitive.multiple_results = len(schema.returns) != 1 or "[]" in str(schema.returns[0].type)
 
     def function(*arrays: Any, **params: Any) -> Any:
-        tensors = (tensor_of(as_array(a)) for a in arrays)
+        # A copy, which a jaxpr does not show, may be what made a lazy conjugate a tensor that an operator takes.
+        tensors = (tensor_of(as_array(a)).resolve_conj() for a in arrays)
         required = {a.name: OPERAND for a in schema.arguments if not a.has_default_value()}
         given = {**required, **params}
         in_order = {a.name: given[a.name] for a in schema.arguments if a.name in given}

@@ -103,8 +103,8 @@ def contract(x: Tensor, y: Tensor, x_axes: Sequence[int], y_axes: Sequence[int])
     x_rest = [d for d in range(x.dim()) if d not in x_axes]
     y_rest = [d for d in range(y.dim()) if d not in y_axes]
     size = math.prod(x.shape[d] for d in x_axes)
-    left = x.permute(*x_rest, *x_axes).reshape(math.prod(x.shape[d] for d in x_rest), size)
-    right = y.permute(*y_axes, *y_rest).reshape(size, math.prod(y.shape[d] for d in y_rest))
+    left = x.permute((*x_rest, *x_axes)).reshape(math.prod(x.shape[d] for d in x_rest), size)
+    right = y.permute((*y_axes, *y_rest)).reshape(size, math.prod(y.shape[d] for d in y_rest))
     return product(left, right).reshape([x.shape[d] for d in x_rest] + [y.shape[d] for d in y_rest])
 
 
