@@ -280,7 +280,7 @@ class _Build:
             cache.check_room()
             raise RuntimeError(f"{process.args[0]} could not compile a loop: {said}") from None  # pyright: ignore
         for name in ("loop.cpp", "said"):
-            (self._folder / name).unlink()
+            (self._folder / name).unlink(missing_ok=True)  # another thread may have been here
         cache.write(self._key, self._folder)
         self._end()
         _loaded[self._key] = loop

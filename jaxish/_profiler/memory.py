@@ -9,7 +9,7 @@ import os
 import pathlib
 from collections import Counter
 
-from .._core.array import type_text
+from .._core.array import is_tracer, type_text
 from .._devices import devices
 from .._transforms.environment import live_arrays
 from .protobuf import field
@@ -34,7 +34,7 @@ class _Strings:
 
 def device_memory_profile(backend: str | None = None) -> bytes:
     """Return a profile of the arrays that hold memory, on the devices of one platform if given, for `pprof`."""
-    arrays = live_arrays(backend)
+    arrays = [x for x in live_arrays(backend) if not is_tracer(x)]  # whose memory is that of what they wrap
     own = {x._tensor.untyped_storage().data_ptr(): x for x in arrays if x._tensor.device.type != "xla"}  # views once
     held = Counter((type_text(x), str(devices.of(x._tensor)), x.nbytes) for x in own.values())
     strings = _Strings()

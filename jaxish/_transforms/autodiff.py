@@ -412,6 +412,7 @@ class LinearMap(Linearized):
     _push: Callable[..., Any] | None = None
     _is_pushed_anew = False
 
+    @in_own_dtypes
     def transpose_at_once(self, device: torch.device | None) -> None:
         """Run the rules that the function stands for now, as JAX does, and not at each call."""
         try:
