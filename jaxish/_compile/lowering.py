@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 
 from .._core import graph
 from .._core.graph import Graph, TensorType, Trace
+from .._core.nodes import storage_of
 from .._core.primitive import Primitive
 from .._core.target import Target
 
@@ -90,11 +91,11 @@ def _subgraph(trace: Trace, function: Function, types: Sequence[TensorType], sin
 
 def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
     """Return the results as torch wants those of a loop's step: contiguous, in memory of their own."""
-    taken = {graph.storage_of(t) for t in inputs}
+    taken = {storage_of(t) for t in inputs}
     found = []
     for result in results:
-        if graph.storage_of(result) in taken or not result.is_contiguous():
+        if storage_of(result) in taken or not result.is_contiguous():
             result = result.clone(memory_format=torch.contiguous_format)
-        taken.add(graph.storage_of(result))
+        taken.add(storage_of(result))
         found.append(result)
     return found

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, fx
 
 from . import axes, duals
-from .graph import Graph, TensorType, calls_for_effect, depends_on, has_effects, trace, writers_to
+from .graph import Graph, TensorType, has_effects, trace
+from .nodes import calls_for_effect, depends_on, writers_to
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
 

@@ -44,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import cache, dtypes, duals, errors, functorch, symbolic_sizes
+from . import cache, dtypes, duals, errors, functorch, nodes, symbolic_sizes
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast
 from .user_frames import users_line
@@ -363,9 +363,9 @@ class Trace(TorchDispatchMode):
             tuple(self._argument(a) for a in args),
             {k: self._argument(v) for k, v in kwargs.items()},
         )
-        written = _written(target, args, kwargs)
+        written = nodes.tensors_written(target, args, kwargs)
         if written:
-            node.meta["writes"] = {storage_of(t) for t in written}
+            node.meta["writes"] = {nodes.storage_of(t) for t in written}
         if isinstance(out, Tensor):
             self.bind(out, node)
             out.created = users_line()  # pyright: ignore
@@ -478,27 +478,6 @@ _STRIDE_FREE = {
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,
     torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
 }
-
-
-def _written(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
-    """Return the tensors that a call writes into; torch does so within some of its derivative formulas."""
-    schema = getattr(target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return []
-    given = [(a, args[i] if i < len(args) else kwargs.get(a.name)) for i, a in enumerate(schema.arguments)]
-    return [v for a, v in given if isinstance(v, Tensor) and a.alias_info is not None and a.alias_info.is_write]
-
-
-def storage_of(tensor: Tensor) -> int:
-    """Return what names the memory of a tensor: equal for views of one."""
-    return tensor.untyped_storage()._cdata
-
-
-def writers_to(graph: fx.Graph, nodes: set[fx.Node]) -> set[fx.Node]:
-    """Return the nodes that write into memory that one of `nodes` reads or makes."""
-    tensors = [n.meta.get("val") for n in nodes]
-    memory = {storage_of(t) for t in tensors if isinstance(t, Tensor)}
-    return {n for n in graph.nodes if memory & n.meta.get("writes", set())}
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -663,7 +642,7 @@ def trace(
         finally:
             recorder.fake_mode.ended = True
         recorder.graph.output([recorder.node_of(out) for out in outputs])
-    recorder.graph.eliminate_dead_code(_has_effect)
+    recorder.graph.eliminate_dead_code(nodes.must_stay)
     module = fx.GraphModule(recorder.root, recorder.graph, "jaxish_graph")
     weakref.finalize(module, _forget_source, type(module).forward.__code__.co_filename).atexit = False
     graph = Graph(
@@ -698,26 +677,5 @@ def has_effects(graph: Graph) -> bool:
     """Tell whether running the graph does something besides computing its results (it prints, it calls the host)."""
     found = graph.cache.get("has effects")
     if found is None:
-        found = graph.cache["has effects"] = any(map(calls_for_effect, graph.module.graph.nodes))
-    return found
-
-
-def calls_for_effect(node: fx.Node) -> bool:
-    """Tell whether `node` calls a primitive that does something besides computing its results."""
-    return node.op == "call_function" and getattr(node.target, "has_effect", False)
-
-
-def _has_effect(node: fx.Node) -> bool:
-    if node.op in ("placeholder", "output"):
-        return True
-    schema = getattr(node.target, "_schema", None)
-    return (schema is not None and schema.is_mutable) or calls_for_effect(node)
-
-
-def depends_on(graph: fx.Graph, sources: Sequence[fx.Node]) -> set[fx.Node]:
-    """Return the nodes of `graph` that depend on one of `sources`, the sources included."""
-    found = set(sources)
-    for node in graph.nodes:
-        if any(argument in found for argument in node.all_input_nodes):
-            found.add(node)
+        found = graph.cache["has effects"] = any(map(nodes.calls_for_effect, graph.module.graph.nodes))
     return found

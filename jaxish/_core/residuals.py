@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 
 from . import axes, derived, functorch, graph
 from .graph import Graph, TensorType
+from .nodes import calls_for_effect, depends_on
 from .primitive import Dims, Primitive, batch_front, differentiable, popped_axis
 
 # rule(primals, residuals, cotangents of the results) -> cotangents of the primals; None is absent or zero
@@ -80,14 +81,14 @@ def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, cons
     primals, seeds = placeholders[: len(body.in_types)], placeholders[len(body.in_types) :]
     outputs = list(nodes.output_node().args[0])  # pyright: ignore
     results, cotangents = outputs[: len(body.out_types)], outputs[len(body.out_types) :]
-    late = graph.depends_on(nodes, seeds)
+    late = depends_on(nodes, seeds)
     early = [n for n in nodes.nodes if n not in late and n.op == "call_function" and _is_tensor(n)]
-    effects = [n for n in nodes.nodes if graph.calls_for_effect(n)]
+    effects = [n for n in nodes.nodes if calls_for_effect(n)]
     late_effects = [n for n in effects if n in late]
     if save is None:
         behind = derived.between(primals, [*cotangents, *late_effects])
         needed = {a for n in behind & late for a in n.all_input_nodes} | set(cotangents)
-        varying = graph.depends_on(nodes, primals[constants:]) if constants else set(early)
+        varying = depends_on(nodes, primals[constants:]) if constants else set(early)
         kept = [n for n in early if n in needed and n in varying]
     else:
         kept = [n for n in early if save(n)]

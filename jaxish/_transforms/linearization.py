@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .._core import derived, graph, residuals, tree
+from .._core import derived, residuals, tree
 from .._core.array import Array, as_array, tensor_of
 from .._core.avals import ShapedArray
 from .._core.dtypes import is_inexact
 from .._core.graph import Graph
+from .._core.nodes import calls_for_effect
 from .._core.refs import RefKind
 from .._core.tree_util import register_pytree_node
 from .program import Call, programs_of, trace_program, types_key
@@ -90,7 +91,7 @@ def _without_unread(backward: Graph, used: Sequence[bool], captured: int) -> Gra
     read = [n for n, u in zip(placeholders, used, strict=False) if u]
     first = sum(used[:captured])
     inputs = [*read[first:], *read[:first], *placeholders[len(used) :]]
-    effects = [n for n in nodes.nodes if graph.calls_for_effect(n)]
+    effects = [n for n in nodes.nodes if calls_for_effect(n)]
     return derived.subgraph(backward, inputs, list(nodes.output_node().args[0]), effects)  # pyright: ignore
 
 
