@@ -1,4 +1,4 @@
-"""Programs to export, as text: a function to jit and its arguments. They mean the same on JAX and on jaxish."""
+"""Programs to export besides those of portable_programs.py: what signatures, dtypes and pytrees there are."""
 
 EXPORTED = {
     "a polynomial": ("lambda x: 2 * x * x", "1.5"),
@@ -23,16 +23,7 @@ EXPORTED = {
     "a scan of scans": (
         "lambda xs: lax.scan(lambda c, x: lax.scan(lambda d, y: (d + y * c, d), c, x), 0.5, xs)", "jnp.ones((3, 4))",
     ),
-    "a while loop": ("lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 1, c[1] * x), (0, x))", "1.5"),
     "a bound that is an argument": ("lambda n, x: lax.fori_loop(0, n, lambda i, c: c * x + i, x)", "5, 2.0"),
-    "loops per lane": (
-        "jax.vmap(lambda n: lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, 1.0)))", "jnp.arange(4)",
-    ),
-    "a branch in a loop": (
-        "lambda x: lax.scan(lambda c, i: (lax.cond(i % 2 == 0, lambda v: v * x, lambda v: v + 1, c), c), 1.0, jnp.arange(6))",
-        "3.0",
-    ),
-    "a switch": ("lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.exp, lambda x: x], x)", "3, 1.0"),
     "calls of jitted functions": ("lambda x: jax.jit(jnp.sin)(jax.jit(lambda y: y * 2)(x))", "1.0"),
     "a checkpoint": ("jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=None))", "1.0"),
     "a custom rule": ("jax.nn.relu", "jnp.arange(-2.0, 2.0)"),
