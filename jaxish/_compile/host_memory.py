@@ -11,7 +11,7 @@ import os
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
-_KEPT = 1 << 29  # bytes at the top of the heap that stay
+_KEPT = 1 << 29  # bytes at the top of a heap that stay; threads may have heaps of their own
 _MAPPED_FROM = 1 << 28  # bytes of a block that is mapped by itself, and unmapped when it is freed
 _USERS_OWN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
