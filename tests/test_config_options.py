@@ -218,7 +218,9 @@ def test_what_does_not_leak_is_no_leak():
         x = lib.numpy.ones(3)
         with lib.checking_leaks():
             value, pull = lib.vjp(f, x)
-            return value, pull(value), lib.jit(lib.grad(f))(x), lib.vmap(f)(lib.numpy.ones((2, 3)))
+            inner = lib.checkpoint(lambda v: lib.nn.relu(1.0 * v))
+            within = lib.jit(lambda v: lib.vjp(inner, v)[0])(1.0)
+            return value, pull(value), within, lib.jit(lib.grad(f))(x), lib.vmap(f)(lib.numpy.ones((2, 3)))
 
     agree(program)
 

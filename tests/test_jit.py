@@ -491,3 +491,25 @@ def test_signatures(transform):
         return [str(inspect.signature(f, follow_wrapped=follow)) for follow in (True, False)], f.__name__
 
     agree(program)
+
+
+class Scaled:
+    """A function that is an instance, with attributes of names that wrappers have, too."""
+
+    def __init__(self):
+        self._call, self._fun, self._program, self.tag = 3, None, 2, "mine"
+        self.__name__ = "scaled"
+
+    def __call__(self, x):
+        return x * self._call
+
+
+def test_functions_that_are_instances_keep_their_attributes_to_themselves():
+    def program(jax):
+        rule = jax.custom_jvp(Scaled())
+        rule.defjvp(lambda primals, tangents: (rule(*primals), tangents[0] * 10))
+        jitted = jax.jit(Scaled())
+        ufuncs = jax.jit(jax.numpy.add)(1.0, 2.0), jax.jit(jax.numpy.negative)(jax.numpy.arange(3))
+        return jitted(2.0), jitted.tag, jax.grad(rule)(2.0), ufuncs
+
+    agree(program)

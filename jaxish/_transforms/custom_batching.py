@@ -1,6 +1,5 @@
 """custom_vmap: functions whose batching rule the user writes."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,16 @@ from .._core.array import tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
 from .custom_function import Definitions
-from .flat import Output, arrays_from, as_argument, check_callable, name_of, positional_arguments, signature_of
+from .flat import (
+    Output,
+    arrays_from,
+    as_argument,
+    check_callable,
+    dressed,
+    name_of,
+    positional_arguments,
+    signature_of,
+)
 from .program import Program, trace_program
 
 # rule(size, which inputs are batched, inputs batched along dimension 0) -> results, and which of them are batched
@@ -97,7 +105,7 @@ class custom_vmap(Definitions):
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         check_callable(fun)
-        functools.update_wrapper(self, fun)  # pyright: ignore
+        dressed(self, fun)
         self.fun = fun
         self.vmap_rule: Callable[..., tuple[Any, Any]] | None = None
 

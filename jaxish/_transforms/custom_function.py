@@ -23,7 +23,7 @@ from .._core.avals import ShapedArray
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, differentiable
 from .._core.tree_util import tree_map
-from .flat import Output, arrays_from, check_callable, float0_zeros, positional_arguments, signature_of
+from .flat import Output, arrays_from, check_callable, dressed, float0_zeros, positional_arguments, signature_of
 from .program import Program, trace_program, types_key
 
 
@@ -150,7 +150,7 @@ class CustomFunction(Definitions):
         self, fun: Callable[..., Any], nondiff_argnums: Sequence[int], nondiff_argnames: Sequence[str]
     ) -> None:
         check_callable(fun)
-        functools.update_wrapper(self, fun)  # pyright: ignore
+        dressed(self, fun)
         self.fun = fun
         self._parameters = signature_of(fun)
         named = list(self._parameters.parameters) if self._parameters else []

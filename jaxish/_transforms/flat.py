@@ -212,16 +212,24 @@ def name_of(function: Callable[..., Any]) -> str:
 def wraps(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`functools.wraps` for callables of every kind: partials and instances have no `__name__`."""
 
-    def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
-        functools.update_wrapper(wrapper, function, ())
-        for name in functools.WRAPPER_ASSIGNMENTS:
-            with suppress(AttributeError, TypeError):  # an instance may have something else by this name
-                setattr(wrapper, name, getattr(function, name))
-        if not isinstance(getattr(function, "__name__", None), str):
-            wrapper.__name__ = name_of(function)
-        return wrapper
+    return lambda wrapper: dressed(wrapper, function)
 
-    return decorate
+
+def dressed(wrapper: Any, function: Callable[..., Any]) -> Any:
+    """Give `wrapper` the name, documentation and attributes of `function`, and return it.
+
+    What its class has stays the wrapper's own: a function that is an instance may have a `_call`, too.
+    """
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        with suppress(AttributeError, TypeError):  # an instance may have something else by this name
+            setattr(wrapper, name, getattr(function, name))
+    for name, value in getattr(function, "__dict__", {}).items():
+        if not hasattr(type(wrapper), name):
+            setattr(wrapper, name, value)
+    if not isinstance(getattr(function, "__name__", None), str):
+        wrapper.__name__ = name_of(function)
+    wrapper.__wrapped__ = function
+    return wrapper
 
 
 def check_callable(function: Any) -> None:

@@ -20,7 +20,7 @@ from .._core.refs import Ref, check_aliases
 from .._devices import constraint
 from .._devices.devices import devices
 from .compiler_options import check_compiler_options
-from .flat import argument_names, as_argument, check_callable, name_of
+from .flat import argument_names, as_argument, check_callable, dressed, name_of
 from .placement import Placement
 from .prepared_call import PreparedCall
 from .program import Program, keyed, programs_of, trace_program, types_key
@@ -47,7 +47,7 @@ class PjitFunction:
         placement: Placement = _AS_IT_COMES,
         compiler_options: tuple[tuple[str, Any], ...] = (),
     ) -> None:
-        functools.update_wrapper(self, fun)
+        dressed(self, fun)
         self._fun, self._signature, self._placement = fun, signature, placement
         self._compiler_options = compiler_options
         self._programs = programs_of(fun, (signature, placement, compiler_options))
