@@ -54,6 +54,13 @@ def sequential(j):
     return batching(j).sequential_vmap(lambda x, y: (x * y, y * 2))
 
 
+def steep(j):
+    """A sine whose rule has cosine in its place, so that it shows whether the rule was asked, and for a batch."""
+    f = batching(j).custom_vmap(j.numpy.sin)
+    f.def_vmap(lambda size, batched, x: (j.numpy.cos(x) * (2.0 if batched[0] else 1.0), batched[0]))
+    return f
+
+
 PROGRAMS = {
     "call": lambda j: marked(j)(X, X),
     "keyword": lambda j: marked(j)(X, y=X),
@@ -69,6 +76,11 @@ PROGRAMS = {
     "jvp": lambda j: j.jvp(lambda x: marked(j)(x, X), (X,), (X,)),
     "vmap of jvp in both": lambda j: j.vmap(lambda x: j.jvp(marked(j), (x, x), (x, x)))(X),
     "jvp of vmap": lambda j: j.jvp(lambda x: j.vmap(marked(j), (0, None))(x, X[0])["a"], (X,), (X,)),
+    "vmap of jvp, tangents alone": lambda j: j.vmap(lambda t: j.jvp(steep(j), (X[0],), (t,))[1])(X),
+    "vmap of jvp, primals alone": lambda j: j.vmap(lambda x: j.jvp(steep(j), (x,), (X[0],))[1])(X),
+    "jacfwd": lambda j: j.jacfwd(steep(j))(X[0]),
+    "vmap of jacfwd": lambda j: j.vmap(j.jacfwd(steep(j)))(X),
+    "jit of jacfwd": lambda j: j.jit(j.jacfwd(steep(j)))(X[0]),
     "grad of vmap": lambda j: j.grad(lambda x: j.vmap(lambda a, b: marked(j)(a, b)["a"])(x, X).sum())(X),
     "constant in closure": lambda j: j.vmap(closing(j, j.numpy.float32(3)))(X),
     "traced value in closure": lambda j: j.jit(lambda z: j.vmap(closing(j, z))(X))(2.0),

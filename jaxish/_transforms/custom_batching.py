@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._core import derived, functorch, graph, tree
+from .._core import axes, derived, functorch, graph, tree
 from .._core.array import tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
@@ -67,33 +67,47 @@ class CustomVmapCall(Primitive):
 
 
 def _pushed_rule(rule: FlatRule, active: Sequence[bool]) -> FlatRule:
-    """Return the rule of a function in forward mode, whose inputs are arguments and tangents of the active ones."""
+    """Return the rule of a function in forward mode, whose inputs are arguments and tangents of the active ones.
+
+    Where an argument or its tangent alone is batched, the rule is asked about no batch, and mapped, as in JAX. Where there
+    are such beside arguments that are batched as a whole, all are made alike: JAX 0.10.2 gives results of other shapes.
+    """
 
     def pushed(size: int, batched: Sequence[bool], inputs: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
         count = len(active)
         moving = iter(batched[count:])
-        # An argument and its tangent are batched alike.
-        both = [b or (a and next(moving)) for b, a in zip(batched, active, strict=False)]
-        primals = [_batch(t, have, want, size) for t, have, want in zip(inputs, batched, both, strict=False)]
-        wanted = [b for b, a in zip(both, active, strict=True) if a]
-        tangents = [
-            _batch(t, have, want, size) for t, have, want in zip(inputs[count:], batched[count:], wanted, strict=True)
-        ]
-        found: list[bool] = []
-
-        def of_arguments(*arguments: Tensor) -> list[Tensor]:
-            results, found[:] = rule(size, both, arguments)
-            return results
-
-        results = derived.jvp_call(of_arguments, active, primals, tangents)
+        pairs = [(b, next(moving) if a else b) for b, a in zip(batched, active, strict=False)]
+        if not any(b and m for b, m in pairs):
+            found: list[bool] = []
+            ask = _asking(rule, size, [False] * count, active, found)
+            mapped = axes.map_tensors(ask, inputs, [0 if b else None for b in batched], size, popped_axis())
+            if not any(found):
+                return [t if d is None else t.movedim(d, 0) for t, d in mapped], [d is not None for _, d in mapped]
+        alike = [b or m for b, m in pairs]
+        wanted = [*alike, *(w for w, a in zip(alike, active, strict=True) if a)]
+        given = [_batch(t, have, want, size) for t, have, want in zip(inputs, batched, wanted, strict=True)]
+        results = _asking(rule, size, alike, active, found := [])(*given)
         of_tangents = [f for f, r in zip(found, results, strict=False) if differentiable(r.dtype)]
         return results, [*found, *of_tangents]
 
     return pushed
 
 
+def _asking(
+    rule: FlatRule, size: int, batched: Sequence[bool], active: Sequence[bool], found: list[bool]
+) -> Callable[..., list[Tensor]]:
+    """Return a function of arguments and tangents that asks the rule in forward mode, and notes what it finds batched."""
+
+    def of_arguments(*arguments: Tensor) -> list[Tensor]:
+        results, found[:] = rule(size, batched, arguments)
+        return results
+
+    return lambda *both: derived.jvp_call(of_arguments, active, both[: len(active)], both[len(active) :])
+
+
 def _batch(tensor: Tensor, batched: bool, wanted: bool, size: int) -> Tensor:
-    return batch_front(tensor, None, size) if wanted and not batched else tensor
+    # Forward mode writes into tangents, which cannot be one number seen many times.
+    return batch_front(tensor, None, size).contiguous() if wanted and not batched else tensor
 
 
 class custom_vmap(Definitions):

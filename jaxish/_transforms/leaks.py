@@ -38,7 +38,9 @@ def _leaked() -> list[Array]:
     """Return the arrays of traces and vmaps that have ended, but for those that a pullback keeps for its results' types."""
     gc.collect()
     objects = gc.get_objects()
-    kept = {id(x) for o in objects if issubclass(type(o), Output) for x in getattr(o, "arrays", ())}  # some are half made
+    kept = {
+        id(x) for o in objects if issubclass(type(o), Output) for x in getattr(o, "arrays", ())
+    }  # some are half made
     return [x for x in objects if type(x) is Array and id(x) not in kept and not x.is_deleted() and _has_ended(x)]
 
 
