@@ -194,3 +194,62 @@ def test_memory_spaces():
     agree(lambda lib: lib.device_put(X, lib.memory.Space.Device))
     with pytest.raises(NotImplementedError, match="device_get"):
         jaxish.device_put(X, jaxish.memory.Space.Host)
+
+
+def test_types_that_are_like_a_value():
+    def program(lib):
+        like = lib.ShapeDtypeStruct.like
+        return [str(like(x)) for x in (1.0, np.ones(2, "int8"), lib.numpy.arange(3), like(True))]
+
+    agree(lambda lib: repr(program(lib)))
+    agree(lambda lib: lib.ShapeDtypeStruct.like("a"))
+
+
+def test_arrays_of_float0_are_made_as_others_are():
+    def program(lib):
+        jnp, float0 = lib.numpy, lib.dtypes.float0
+        made = [
+            jnp.zeros((2,), float0), jnp.ones(3, dtype=float0), jnp.full((2,), True, float0), jnp.empty((0, 2), float0),
+            jnp.zeros_like(np.zeros(2, float0)), jnp.full_like(X, 0, dtype=float0),
+        ]  # fmt: skip
+        return repr([(x.dtype, x.shape) for x in made])
+
+    agree(program)
+
+
+def test_copies_to_the_host_begin_where_leaves_can():
+    class Leaf:
+        calls = 0
+
+        def copy_to_host_async(self):
+            self.calls += 1
+
+    def program(lib):
+        leaf = Leaf()
+        given = [leaf, lib.numpy.ones(2), 3, None]
+        return lib.copy_to_host_async(given) is given, leaf.calls
+
+    agree(program)
+
+
+def test_what_lies_there_already_is_not_put_anew():
+    def program(lib):
+        there = lib.sharding.SingleDeviceSharding(lib.devices()[0])
+        x, y = lib.device_put(X, there), lib.numpy.ones(2)
+        return (
+            lib.device_put(x, there) is x,
+            lib.device_put(x) is x,
+            lib.device_put(y) is y,
+            lib.device_put(y, there) is y,
+        )
+
+    agree(program)
+
+
+def test_a_traced_array_says_where_its_sharding_is_to_be_found():
+    def program(lib):
+        return lib.jit(lambda x: x.sharding)(X)
+
+    agree(program)
+    with pytest.raises(AttributeError, match="typeof"):
+        program(jaxish)

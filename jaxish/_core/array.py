@@ -42,6 +42,11 @@ class Array(ArrayInterface):
                 raise RuntimeError(
                     "Array has been deleted. It was donated to a jitted function, or .delete() was called."
                 )
+            if name == "sharding":  # where the property raises, Python asks here, and forgets its text
+                raise AttributeError(
+                    f"The 'sharding' attribute is not available on traced array with shape {type_text(self)}. To query "
+                    "sharding information on tracers, use `jax.typeof(x)`."
+                )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # -- what it is ----------------------------------------------------------------------------------------------

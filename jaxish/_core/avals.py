@@ -100,6 +100,12 @@ class ShapeDtypeStruct:
         self.weak_type = weak_type
         self.is_ref = is_ref
 
+    @staticmethod
+    def like(x: Any) -> "ShapeDtypeStruct":
+        """Return a stand-in for `x`, an array or a scalar. Raises `TypeError` for what is neither."""
+        aval = aval_of(x)
+        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
     @property
     def ndim(self) -> int:
         """The number of dimensions."""

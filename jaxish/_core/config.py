@@ -92,6 +92,10 @@ class Flag:
         """The value in force in this thread."""
         return _thread.overrides.get(self.name, self._global)
 
+    def get_global(self) -> Any:
+        """Return the value for threads that have set none of their own."""
+        return self._global
+
     def set(self, value: Any) -> None:
         """Set the global value."""
         global _epoch

@@ -19,7 +19,7 @@ import torch
 
 from . import graph, tree
 from .array import Array, default_torch_device, to_numpy
-from .dtypes import ExtendedDType
+from .dtypes import ExtendedDType, float0
 
 
 class ExtendedOperandError(TypeError, ValueError):
@@ -186,10 +186,15 @@ def fills_elements(value: str = "", like: str = "") -> Callable[[F], F]:
     return decorate
 
 
+def _is_float0(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype == float0
+
+
 def _filled(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], value: str, like: str, error: TypeError
 ) -> Any:
-    if not any(isinstance(getattr(x, "dtype", x), ExtendedDType) for x in (*args, *kwargs.values())):
+    named = [getattr(x, "dtype", x) for x in (*args, *kwargs.values())]
+    if not any(isinstance(d, ExtendedDType) or _is_float0(d) for d in named):
         raise error
     bound = _bound(function, args, kwargs, error)
     given = bound.arguments
@@ -198,6 +203,8 @@ def _filled(
     dtype = next((d for d in dtypes if d is not None), None)
     if dtype is None:  # the extended array was given for something else
         raise error
+    if _is_float0(dtype):
+        return np.zeros(np.shape(template) if template is not None else given["shape"], dtype)
     if isinstance(number, ExtendedArray):
         _check_same(number.dtype, dtype)
     if isinstance(template, ExtendedArray):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .._core import config, graph, transfers, tree
-from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
+from .._core.array import Array, as_array, is_abstract, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.errors import ConcretizationTypeError, tracer_error
 from .._core.extended import ExtendedArray
@@ -69,7 +69,9 @@ def _moved(leaf: Any, sharding: Sharding | None) -> Array:
     if transfers.watching and leaf is array and sharding is not None:
         check_transfer(array, sharding)
     if sharding is None:
-        return array if is_committed(array) else from_kind(tensor_of(array), array.kind)
+        return array
+    if leaf is array and is_committed(array) and not graph.is_tracer(array._tensor) and sharding_of(array) == sharding:
+        return array
     return constrained(array, sharding, "device_put")
 
 
@@ -229,7 +231,10 @@ def block_until_ready(x: Any) -> Any:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Return `x`; on a GPU the copy to the host is made when it is asked for."""
+    """Return the pytree `x`, whose leaves that can begin a copy to the host were asked to; arrays make it when it is used."""
+    for leaf in tree.flatten(x)[0]:
+        if hasattr(leaf, "copy_to_host_async"):
+            leaf.copy_to_host_async()
     return x
 
 
@@ -247,10 +252,7 @@ def _devices(self: Array) -> set[devices.Device]:
 
 def _sharding(self: Array) -> Sharding:
     if graph.is_tracer(self._tensor):
-        raise AttributeError(
-            f"The 'sharding' attribute is not available on traced array with shape {type_text(self)}. To query sharding "
-            "information on tracers, use `jax.typeof(x)`."
-        )
+        raise AttributeError  # `Array.__getattr__` says why
     return sharding_of(self)
 
 
