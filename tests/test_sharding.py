@@ -123,6 +123,11 @@ def _with(jax, mesh, program):
         return program()
 
 
+def in_mesh(jax, mesh, function, *args):
+    with jax.set_mesh(mesh):
+        return function(*args)
+
+
 PLACED = {
     "split": lambda jax, N, P, m, e: jax.device_put(X, N(m, P("x", "y"))),
     "replicated": lambda jax, N, P, m, e: jax.device_put(X, N(m, P())),
@@ -189,6 +194,19 @@ PLACED = {
         (8, 4), N(m, P("x")), [jax.numpy.ones((2, 4))] * 8
     ),
     "of the process": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(N(m, P("x")), X),
+    "of the process, pytree": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(
+        N(m, P("x")), {"a": X, "b": (X[:, 0],)}, {"a": (8, 4), "b": ((8,),)}
+    ),
+    "of the process, shapes of other keys": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(
+        jax.devices()[0], {"a": X}, {"a": (8, 4), "b": (3, 5)}
+    ),
+    "of the process, a device": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(jax.devices()[1], X),
+    "of the process, a spec": lambda jax, N, P, m, e: in_mesh(
+        jax, m, jax.make_array_from_process_local_data, P("x"), X
+    ),
+    "callback in a trace": lambda jax, N, P, m, e: jax.jit(
+        lambda x: jax.make_array_from_callback((8, 4), N(m, P("x")), lambda i: x[i])
+    )(X),
     "of the process, shape": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(N(m, P("x")), X, (4, 4)),
 }
 

@@ -8,27 +8,34 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, tree
-from .._core.array import Array, as_array, from_kind, tensor_of, type_text
+from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.dimensions import canonical_shape
+from .._core.errors import UnexpectedTracerError
 from .._devices import devices, processes
 from .._devices.constraint import constrained, sharding_of
-from .._devices.shardings import Index, Sharding
+from .._devices.shardings import Index, PartitionSpec, Sharding, SingleDeviceSharding, resolve
 
 
 def make_array_from_callback(
-    shape: Any, sharding: Sharding, data_callback: Callable[[Index], Any], dtype: Any = None
+    shape: Any, sharding: Sharding | PartitionSpec, data_callback: Callable[[Index], Any], dtype: Any = None
 ) -> Array:
     """Return an array of this shape over devices, whose part with index i (a tuple of slices) is `data_callback(i)`.
 
-    Each process asks for its own parts, each part once. Raises `ValueError` for parts of another shape.
+    Each process asks for its own parts, each part once. Raises `ValueError` for parts of another shape,
+    `UnexpectedTracerError` for parts that are traced.
     """
-    sizes = canonical_shape(shape)
+    sharding, sizes = _sharding(sharding, "make_array_from_callback"), canonical_shape(shape)
     indices = sharding.addressable_devices_indices_map(sizes)
     made: dict[Any, Array] = {}
     for index in indices.values():
         place = tuple((s.start, s.stop) for s in index)
         if place not in made:
             made[place] = as_array(data_callback(index))
+            if is_abstract(made[place]):
+                raise UnexpectedTracerError(
+                    "jax.make_array_from_callback cannot be called within a traced context: its parts need values. Use "
+                    "jax.device_put or jax.lax.with_sharding_constraint there."
+                )
     parts = {d: made[tuple((s.start, s.stop) for s in index)] for d, index in indices.items()}
     return _assembled(sizes, sharding, parts, dtype)
 
@@ -68,12 +75,28 @@ def make_array_from_single_device_arrays(
     return _assembled(sizes, sharding, parts, dtype)
 
 
-def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Any = None) -> Array:
-    """Return the array over devices of which `local_data` is what this process has.
+def make_array_from_process_local_data(
+    sharding: Sharding | PartitionSpec, local_data: Any, global_shape: Any = None
+) -> Any:
+    """Return the pytree of arrays over devices of which the leaves of `local_data` are what this process has.
 
-    `global_shape` is found by the sharding where it is not given: dimensions that are split between processes count as
-    many times. Raises `ValueError` for data of another shape.
+    `global_shape`, a shape or a pytree of them, is found by the sharding where it is not given: dimensions that are split
+    between processes count as many times. Raises `ValueError` for data of another shape.
     """
+    laid = _sharding(sharding, "make_array_from_process_local_data")
+    leaves, spec = tree.flatten(local_data)
+    try:
+        shapes = tree.broadcast_prefix(global_shape, spec, is_leaf=lambda x: x is None or isinstance(x, tuple))
+    except ValueError as error:
+        raise ValueError(f"global_shape must be a shape, or shapes in the structure of local_data; {error}") from None
+    return spec.unflatten(_of_local_data(laid, leaf, shape) for leaf, shape in zip(leaves, shapes, strict=True))
+
+
+def _sharding(given: Any, function: str) -> Sharding:
+    return SingleDeviceSharding(given) if isinstance(given, devices.Device) else resolve(given, function)
+
+
+def _of_local_data(sharding: Sharding, local_data: Any, global_shape: Any) -> Array:
     local = np.asarray(local_data)
     if not processes.are_several():
         if global_shape is not None and tuple(global_shape) != local.shape:
