@@ -1,5 +1,7 @@
 """`jax_debug_key_reuse`: which programs use a key twice. JAX says which; it and jaxish must refuse the same ones."""
 
+import importlib
+
 import jax
 import jax.experimental.key_reuse
 import numpy as np
@@ -261,3 +263,59 @@ def test_checking_changes_no_value(program):
             value = eval(program, names)
             found.append(np.asarray(jaxish.random.key_data(value) if program == "ks[1]" else value))
     np.testing.assert_array_equal(*found)
+
+
+# ------------------------------------------------------------------------------- what a function does to keys, asked for
+
+ASKED = {
+    "a draw": ("n", "k"),
+    "a split": ("split", "k"),
+    "a clone": ("clone", "k"),
+    "a seed": ("j.random.key", "0"),
+    "the key itself": ("lambda k: k", "k"),
+    "both arguments": ("lambda a, b: n(a) + n(b)", "k, fold_in(k, 1)"),
+    "one of a batch": ("lambda ks: n(ks[0])", "ks"),
+    "a loop": ("lambda ks: lax.scan(draw, 0., ks)[0]", "ks"),
+    "a branch": ("lambda p, k: lax.cond(p, n, lambda k: 0., k)", "True, k"),
+    "asserted unconsumed": ("lambda k: core.assert_unconsumed(k)", "k"),
+    "asserted consumed": ("lambda k: (n(k), core.assert_consumed(k))[0]", "k"),
+    "asserted consumed in part": ("lambda ks: (n(ks[0]), core.assert_consumed(ks, onp.arange(4) < 1))[0]", "ks"),
+    "asserted wrongly": ("lambda k: core.assert_consumed(k)", "k"),
+    "asserted wrongly after a draw": ("lambda k: (n(k), core.assert_unconsumed(k))[0]", "k"),
+    "consumed": ("lambda k: core.consume(k)", "k"),
+    "consumed twice": ("lambda k: core.consume(core.consume(k))", "k"),
+    "twice": ("lambda k: n(k) + n(k)", "k"),
+    "a predicate": ("lambda k: lax.while_loop(lambda c: n(k) + c < 3., lambda c: c + 1., 0.)", "k"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_a_function_does_to_keys(name):
+    def said(library):
+        core = importlib.import_module(f"{library.__name__}.experimental.key_reuse._core")
+        names = {"j": library, "core": core, "onp": np}
+        exec(SETTING, names)
+        function, args = (eval(text, names) for text in (ASKED[name][0], f"({ASKED[name][1]},)"))
+        try:
+            core.check_key_reuse(function, *args)
+            return repr(core.function_type_signature(function, *args))
+        except (library.errors.KeyReuseError, AssertionError) as error:
+            return type(error).__name__
+
+    assert said(jaxish) == said(jax)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("Sink(0)", "Sink(0, np.array([True, True]))"), ("Sink(0)", "Source(0)"), ("Sink(0)", "Sink(1)"),
+     ("Source(0, np.array([True, False]))", "Source(0, np.array([True, False]))"), ("Forward(0, 1)", "Forward(0, 1)"),
+     ("Sink(0, np.zeros(0, bool))", "Sink(0, False)"),
+     ("KeyReuseSignature(Sink(1), Source(0))", "KeyReuseSignature(Source(0), Sink(1))")],
+)  # fmt: skip
+def test_signatures_are_compared_and_shown_as_jax_does(first, second):
+    def said(library):
+        core = importlib.import_module(f"{library.__name__}.experimental.key_reuse._core")
+        pair = [eval(text, {"np": np, **vars(core)}) for text in (first, second)]
+        return [*map(repr, pair), pair[0] == pair[1], hash(pair[0]) == hash(pair[1])]
+
+    assert said(jaxish) == said(jax)

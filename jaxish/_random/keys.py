@@ -105,8 +105,11 @@ def check_key(function: str, given: Any, allow_batched: bool = False, consume: b
             "Use jax.vmap for batching."
         )
     if consume and is_checked():
-        key_reuse.consume(tensor_of(typed), True, function)
+        key_reuse.consume(tensor_of(typed), True, _PRIMITIVES.get(function, "jit"), within=function)
     return typed, was_typed
+
+
+_PRIMITIVES = {"bits": "random_bits", "split": "random_split"}  # other functions of jax.random are jitted, in JAX
 
 
 def _judge_legacy() -> None:

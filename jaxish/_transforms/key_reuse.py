@@ -53,12 +53,20 @@ def aliased(tensor: Tensor) -> Tensor:
     return tensor.view_as(tensor)
 
 
-def consume(tensor: Tensor, mask: Mask, function: str, index: int = 0) -> None:
-    """Note that the keys of a mask are consumed. Raises `KeyReuseError` where one of them was before."""
+def consume(tensor: Tensor, mask: Mask, function: str, index: int = 0, within: str = "") -> None:
+    """Note that the keys of a mask are consumed. Raises `KeyReuseError` where one of them was before.
+
+    `function` is JAX's name of what consumes them, `jit` for a compiled function, and `within` the user's.
+    """
     note = note_of(tensor)
     if _overlap(note.consumed, mask):
+        if graph.is_tracing():
+            what = f"In {function}, argument {index} is already consumed"
+        else:
+            called = "jit-compiled function" if function == "jit" else function
+            what = f"Previously-consumed key passed to {called} at index {index}"
         raise KeyReuseError(
-            f"Previously-consumed key passed to {function} at index {index}. Make new keys with jax.random.split, or "
+            f"{what}.{within and f' It was passed to jax.random.{within}.'} Make new keys with jax.random.split, or "
             "jax.random.clone the key to use it again on purpose."
         )
     note.consumed = _union(note.consumed, mask)
@@ -108,13 +116,13 @@ class KeyUse:
         """Raise `KeyReuseError` for a body that, run again, would use a key again."""
         if any(i < captured for i in self.sinks):
             raise KeyReuseError(
-                f"{what} body function leads to key reuse when repeatedly executed: it consumes a key from outside the "
+                f"{what} function leads to key reuse when repeatedly executed: it consumes a key from outside the "
                 "loop. Carry the key and split it in each step, or fold the step's number into it."
             )
         used = {i - captured for i in self.sinks if i < captured + carries}
         if used & (self.forwards.keys() | self.spent.keys()):
             raise KeyReuseError(
-                f"{what} body function leads to key reuse when repeatedly executed: it consumes a key of its carry and "
+                f"{what} function leads to key reuse when repeatedly executed: it consumes a key of its carry and "
                 "carries no new one on. Return one of the keys that jax.random.split gave."
             )
 
@@ -126,7 +134,7 @@ class CheckedProgram(Program):
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         inputs = [*self.closed.closure(), *tensors]
-        consume_all(self.key_use.sinks, inputs, "jit-compiled function")
+        consume_all(self.key_use.sinks, inputs, "jit")
         leaves, spec = tree.flatten(super().__call__(tensors))
         return spec.unflatten(self.key_use.noted(leaves, inputs))
 
@@ -257,10 +265,11 @@ def watched(closed: ClosedGraph, use: KeyUse, what: str, operands: Sequence[Arra
     """
     children = out_spec.children()  # of a scan's body: carry and output
     carries = children[0].num_leaves if what == "scan" and children else len(operands)
-    if what in ("scan", "while_loop"):
-        use.check_loop(len(closed.captured), carries, what)
     group = _previous.group
     if group is None or group.operands is not operands:
         group = _previous.group = _Group(what, operands, carries)
+    if what in ("scan", "while_loop"):
+        role = "cond" if group.members else "body"  # a predicate is traced after the body
+        use.check_loop(len(closed.captured), carries, f"{what} {role}")
     group.members.append((use, closed))
     return WatchedGraph(closed.graph, closed.captured, group)
