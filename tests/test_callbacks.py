@@ -305,7 +305,7 @@ def test_errors_of_callbacks_are_logged(call, caplog):
         caplog.clear()
         with pytest.raises(RuntimeError):
             j.jit(lambda x: callback(fails, j.ShapeDtypeStruct((), np.float32), x))(0.0).block_until_ready()
-        return next(r.message for r in caplog.records if r.levelname == "ERROR")
+        return next((r.name, r.message) for r in caplog.records if r.levelname == "ERROR")
 
     assert text(jaxish) == text(jax)
 

@@ -250,6 +250,21 @@ def test_results_whose_tangents_are_zero():
     agree(program, weak=False)
 
 
+@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f)], ids=["plain", "jit"])
+def test_no_cotangent_reaches_what_is_differentiated(wrap):
+    def program(j):
+        f = j.custom_jvp(lambda x, y: (x, y))
+        f.defjvp(lambda p, t: (f(*p), t), symbolic_zeros=True)
+        second = lambda x, y: f(x, y)[1] * 2.0
+        return (
+            wrap(j, j.grad(second))(1.0, 2.0),
+            wrap(j, j.grad(second, (0, 1)))(1.0, 2.0),
+            wrap(j, j.grad(second, 1))(1.0, 2.0),
+        )
+
+    agree(program)
+
+
 def test_roots_with_a_constant_beside_them():
     def program(j):
         def root(x):

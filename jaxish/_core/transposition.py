@@ -55,7 +55,8 @@ def pulled_back(
             found = rule([given.get(i) for i in range(len(primals))])
         # A cotangent that is zero is not gone back from: rules may refuse others.
         reached[:] = [t is not None and c is not None for t, c in zip(found, cotangents, strict=True)]
-        return tuple(t for t, hit in zip(found, reached, strict=True) if hit)  # pyright: ignore[reportReturnType]
+        hits = tuple(t for t, hit in zip(found, reached, strict=True) if hit)
+        return hits or directions  # pyright: ignore[reportReturnType]  # torch differentiates no functions without results
 
     _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(primals[i]) for i in active))
     seeds = tuple(c for c, hit in zip(cotangents, reached, strict=True) if hit)

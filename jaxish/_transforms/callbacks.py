@@ -26,7 +26,7 @@ from .._devices import devices
 from .flat import check_callable, name_of
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
-_log = logging.getLogger("jaxish")
+_log = logging.getLogger("jax._src.callback")  # JAX's name: programs filter what it logs by it
 _serial = itertools.count()
 
 
