@@ -1,5 +1,7 @@
 """Loops and branches against JAX, under jit, vmap, grad, jvp and their mixes."""
 
+import functools
+
 import jax as real_jax
 import numpy as np
 import pytest
@@ -336,3 +338,28 @@ def test_what_a_batched_loop_hands_on_stays_unbatched():
         return j.vmap(f, (None, 0, 0), (None, 0))(W, X, np.arange(4))
 
     agree(handed_on)
+
+
+@pytest.mark.parametrize("loop", ["scan", "cond"])
+@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f)], ids=["plain", "jit"])
+def test_rules_of_what_is_not_differentiated_do_not_run(loop, wrap):
+    """A carry or an operand that does not depend on what is differentiated has no tangent."""
+
+    def program(j):
+        f = j.custom_jvp(lambda x: x * 2.0)
+
+        @functools.partial(f.defjvp, symbolic_zeros=True)
+        def rule(primals, tangents):
+            raise RuntimeError("differentiated")
+
+        def run(x, y):
+            if loop == "cond":
+                return j.lax.cond(x > 0, lambda x, y: x * f(y), lambda x, y: x + y, x, y)
+            body = lambda carry, _: ((carry[0] * carry[1], f(carry[1]), carry[0] + carry[2]), carry[1])
+            (x, y, z), _ = j.lax.scan(body, (x, y, y), None, length=3)
+            return x + y + z
+
+        return wrap(j, j.value_and_grad(run))(1.5, 0.5), j.jvp(lambda x: run(x, 0.5), (1.5,), (1.0,))
+
+    program(real_jax)
+    agree(program)

@@ -75,9 +75,10 @@ def test_programs(name):
     agree(PROGRAMS[name], weak=False)
 
 
-def test_linearize_of_loops_of_unknown_length():
+@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f)], ids=["plain", "jit"])
+def test_linearize_of_loops_of_unknown_length(wrap):
     def program(j, transform):
-        f = lambda x: j.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * x), (0, x))[1]
+        f = wrap(j, lambda x: j.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * x), (0, x))[1])
 
         def linearized(x):
             y, push = j.linearize(f, x)

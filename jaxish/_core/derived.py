@@ -145,6 +145,17 @@ def reached(graph: Graph, changed: set[int], carried: Mapping[int, int] | None =
         changed = grown
 
 
+def carries_reached(body: Graph, changed: Sequence[bool], first: int, carries: int) -> list[bool]:
+    """Return which carries of a loop's body have a derivative in some step if these of its inputs do in the first.
+
+    The carries are the inputs from `first` on, and the first results.
+    """
+    places = {i: first + i for i in range(carries)}
+    found = reached(body, {i for i, c in enumerate(changed) if c}, places)
+    types = body.out_types[:carries]
+    return [changed[first + i] or (i in found and differentiable(t.dtype)) for i, t in enumerate(types)]
+
+
 def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
     found: set[fx.Node] = {node for i, node in enumerate(nodes.find_nodes(op="placeholder")) if i in changed}
     results: dict[fx.Node, set[int]] = {}

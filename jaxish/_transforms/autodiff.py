@@ -392,15 +392,21 @@ def _push(
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return `fun(*primals)` and the linear function that maps tangents of the primals to tangents of the result.
 
-    `fun` runs once. The linear function is the transpose of the pullback, which is linear in its cotangents.
+    `fun` runs once. The linear function is the transpose of the pullback, which is linear in its cotangents; where there is
+    none, `fun` is pushed forward at each of its calls.
     """
     check_callable(fun)
     leaves, spec = tree.flatten((primals, {}))
     arrays = [as_argument(leaf, "linearize") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
-    output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
+    is_reversible = True
+    try:
+        output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
+    except NoReverseMode:  # of a jitted function, whose way back is traced when it is called
+        output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, (), has_aux)
+        is_reversible = False
     ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
-    f_jvp = LinearMap(_without_aux(fun) if has_aux else fun, arrays, ends, pull)
+    f_jvp = LinearMap(_without_aux(fun) if has_aux else fun, arrays, ends, pull, is_reversible)
     f_jvp.transpose_at_once(device_of(*output.arrays) if output.arrays else None)
     result = output.rebuilt(values)
     return (result, f_jvp, aux) if has_aux else (result, f_jvp)
@@ -412,9 +418,17 @@ class LinearMap(Linearized):
     _push: Callable[..., Any] | None = None
     _is_pushed_anew = False
 
+    def __init__(
+        self, fun: Callable[..., Any], arrays: Sequence[Array], ends: Ends, pull: Any, is_reversible: bool
+    ) -> None:
+        super().__init__(fun, arrays, ends, pull)
+        self._is_pushed_anew = not is_reversible
+
     @in_own_dtypes
     def transpose_at_once(self, device: torch.device | None) -> None:
         """Run the rules that the function stands for now, as JAX does, and not at each call."""
+        if self._is_pushed_anew:
+            return
         try:
             self._push = self._transposed(device)
         except NoReverseMode:  # of a while_loop, which forward mode knows

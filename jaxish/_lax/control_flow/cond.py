@@ -83,9 +83,9 @@ class Cond(Opaque):
         found = iter(results[len(types) :])
         return [next(found) if differentiable(t.dtype) else None for t in types]
 
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
+    def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         index, *operands = primals
-        wanted = [differentiable(o.dtype) for o in operands]
+        wanted = [n and differentiable(o.dtype) for n, o in zip(needed[1:], operands, strict=True)]
         branches = [derived.reverse_mode(b, wanted) for b in self.branches]
         seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
         found = iter(Cond(branches)(index, *operands, *seeds))

@@ -186,8 +186,9 @@ class Scan(Opaque):
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         parts = list(zip(self._parts(primals), self._parts(tangents), strict=True))
         (consts, const_ts), (init, init_ts), (xs, x_ts) = parts
-        carried = [differentiable(t.dtype) for t in init]
-        active = [*(t is not None for t in const_ts), *carried, *(t is not None for t in x_ts)]
+        given = [t is not None for t in (*const_ts, *init_ts, *x_ts)]
+        carried = derived.carries_reached(self.body, given, self.consts, self.carries)
+        active = [*given[: self.consts], *carried, *given[self.consts + self.carries :]]
         body = _pair_body(derived.forward_mode(self.body, active), active, self.consts, self.carries, self.body)
         init_ts = [instantiate(t, p) for t, p, c in zip(init_ts, init, carried, strict=True) if c]
         given_const_ts = [t for t in const_ts if t is not None]
@@ -196,7 +197,8 @@ class Scan(Opaque):
         carry_ts = results[self.carries : self.carries + len(init_ts)]
         y_ts = results[len(self.body.out_types) + len(init_ts) :]
         found = iter([*carry_ts, *y_ts])
-        return [next(found) if differentiable(t.dtype) else None for t in self.body.out_types]
+        varies = [*carried, *(differentiable(t.dtype) for t in self.body.out_types[self.carries :])]
+        return [next(found) if v else None for v in varies]
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self._as_graph(primals), Inline, primals, results, cotangents)
@@ -233,9 +235,11 @@ def _pair_body(pushed: Graph, active: Sequence[bool], consts: int, carries: int,
     def run(*inputs: Tensor) -> list[Tensor]:
         groups = _grouped(inputs, sizes)
         results = pushed(*groups[0], *groups[2], *groups[4], *groups[1], *groups[3], *groups[5])
-        primal, tangents = results[: len(body.out_types)], results[len(body.out_types) :]
-        carried = sum(differentiable(t.dtype) for t in body.out_types[:carries])
-        return [*primal[:carries], *tangents[:carried], *primal[carries:], *tangents[carried:]]
+        primal, found = results[: len(body.out_types)], iter(results[len(body.out_types) :])
+        tangents = [next(found) if differentiable(t.dtype) else None for t in body.out_types]
+        carried = [t for t, a in zip(tangents, flags[1], strict=False) if a]
+        y_tangents = [t for t in tangents[carries:] if t is not None]
+        return [*primal[:carries], *carried, *primal[carries:], *y_tangents]  # pyright: ignore[reportReturnType]
 
     primal_groups = _grouped(body.in_types, counts)
     types = []
@@ -256,12 +260,8 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
     """Return the forward graph (results, then residuals) of a scan, and its rule back."""
     body, consts, carries = scan.body, scan.consts, scan.carries
     count = len(body.out_types)
-    # All differentiable carries are followed: a carry may come to depend on a wanted input in a later step.
-    follow = [
-        *wanted[:consts],
-        *(differentiable(t.dtype) for t in body.in_types[consts : consts + carries]),
-        *wanted[consts + carries :],
-    ]
+    carried = derived.carries_reached(body, wanted, consts, carries)
+    follow = [*wanted[:consts], *carried, *wanted[consts + carries :]]
     forward, backward = residuals.split(body, follow, constants=consts)
     saved = len(forward.out_types) - count
 
@@ -306,7 +306,11 @@ def _pull_rule(
         const_values, sums, carry_cts, xs, residual, carry_read, y_cts = _grouped(inputs, sizes)
         given = dict(zip(read, carry_read, strict=True))
         carry = [given[i] if i in given else _seed(None, t) for i, t in enumerate(carry_types)]
-        found = iter(backward(*const_values, *carry, *xs, *residual, *carry_cts, *y_cts))
+        known = dict(zip(carried, carry_cts, strict=True))
+        all_cts = [
+            known[i] if i in known else _seed(None, t) for i, t in enumerate(carry_types) if differentiable(t.dtype)
+        ]
+        found = iter(backward(*const_values, *carry, *xs, *residual, *all_cts, *y_cts))
         const_cts = [s + next(found) for s in sums]
         return [*const_cts, *(next(found) for _ in carried), *found]
 

@@ -133,19 +133,22 @@ class While(Opaque):
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         cond_consts, body_consts, init = self._parts(primals)
         _, const_ts, init_ts = self._parts(tangents)
-        carried = [differentiable(t.dtype) for t in init]
+        consts, carries = len(body_consts), len(init)
+        carried = derived.carries_reached(self.body, [t is not None for t in (*const_ts, *init_ts)], consts, carries)
         active = [*(t is not None for t in const_ts), *carried]
         given = [t for t in const_ts if t is not None]
         tangent_init = [instantiate(t, p) for t, p, c in zip(init_ts, init, carried, strict=True) if c]
         pushed = derived.forward_mode(self.body, active)
-        consts, carries = len(body_consts), len(init)
 
         def step(*inputs: Tensor) -> list[Tensor]:
             head, rest = inputs[:consts], inputs[consts:]
             const_tangents, carry = rest[: len(given)], rest[len(given) :]
-            return pushed(*head, *carry[:carries], *const_tangents, *carry[carries:])
+            results = pushed(*head, *carry[:carries], *const_tangents, *carry[carries:])
+            found = iter(results[carries:])
+            tangents = [next(found) if differentiable(t.dtype) else None for t in self.body.out_types]
+            return [*results[:carries], *(t for t, c in zip(tangents, carried, strict=True) if c)]  # pyright: ignore
 
-        carry_types = [*self.body.out_types, *(t for t in self.body.out_types if differentiable(t.dtype))]
+        carry_types = [*self.body.out_types, *(t for t, c in zip(self.body.out_types, carried, strict=True) if c)]
         const_types = self.body.in_types[:consts]
         types = [*const_types, *(t for t, a in zip(const_types, active, strict=False) if a), *carry_types]
         body = derived.cached(pushed, ("while", consts), lambda: graph.trace(step, types).graph)
