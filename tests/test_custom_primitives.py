@@ -226,3 +226,23 @@ def test_zeros_of_trees():
         return zeros["a"], zeros["b"][0], zeros["b"][1].shape, type(symbolic["b"][0]).__name__
 
     agree(program, weak=False)
+
+
+@pytest.mark.parametrize("tier", ["direct", "compiled"])
+def test_lowerings_with_compile_time_values(tier):
+    def program(j):
+        m = modules(j)
+        p, yes, no = m.Primitive("chosen"), j.numpy.float32(3), j.numpy.float32(4)
+
+        def chosen(x):
+            with j.ensure_compile_time_eval():
+                return x * j.numpy.where(x > 0, yes, no)
+
+        p.def_impl(chosen)
+        p.def_abstract_eval(lambda x: x)
+        with_lowering(m, p, chosen)
+        step = lambda s: (s[0] + 1, p.bind(s[1]))
+        return j.jit(lambda x: j.lax.while_loop(lambda s: s[0] < 5, step, (0, x)))(X)
+
+    with config.jit_tier(tier):
+        agree(program)

@@ -311,7 +311,8 @@ class Trace(TorchDispatchMode):
                 "of the function, or one of the residuals (jax.closure_convert does so)."
             )
         assert constant is not None
-        (fake,) = constant(tensor)()
+        with folding(False):  # it has no operands, and is no operation that could be computed now
+            (fake,) = constant(tensor)()
         return fake
 
     def _captured_node(self) -> fx.Node:
