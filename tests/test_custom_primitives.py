@@ -246,3 +246,23 @@ def test_lowerings_with_compile_time_values(tier):
 
     with config.jit_tier(tier):
         agree(program)
+
+
+def test_weak_types_of_results():
+    def program(j):
+        m, seen = modules(j), []
+        p = m.Primitive("same")
+        p.def_impl(lambda x: x)
+        p.def_abstract_eval(lambda x: x)
+        m.ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), tangents[0])
+        m.batching.primitive_batchers[p] = lambda args, dims: (p.bind(*args), dims[0])
+
+        def f(x):
+            results = p.bind(j.numpy.asarray(5)), p.bind(x), p.bind(j.numpy.float32(3))
+            seen.extend([j.typeof(r).weak_type for r in results])
+            return x
+
+        j.grad(f)(4.0), j.grad(f)(X), j.vmap(f)(XS), j.jvp(f, (1.0,), (1.0,)), f(1.0), j.jit(j.grad(f))(2.0)
+        return seen
+
+    agree(program)

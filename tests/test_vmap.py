@@ -88,3 +88,13 @@ def test_flattened_batches_of_nothing():
         return j.vmap(f)(np.ones((0, 3, 2), np.float32)), j.vmap(j.jit(f))(np.ones((2, 0, 3), np.float32))
 
     agree(program)
+
+
+def test_arguments_that_are_handed_on():
+    def program(j):
+        x, y = j.numpy.ones((2, 3)), j.numpy.ones(2)
+        same = j.vmap(lambda x: x)(y), j.vmap(lambda x: (x * 2, x))(y)[1]
+        moved = [j.vmap(lambda x: x, 1, out)(x) for out in (0, 1, -1)]
+        return [s is y for s in same], [m is x for m in moved], moved
+
+    agree(program)

@@ -65,16 +65,19 @@ class Bound(Opaque):
         return list(results) if self.primitive.multiple_results else [results]
 
     def _tensors(self, results: Any) -> list[Tensor]:
-        return [tensor_of(as_array(r)) for r in self._listed(results)]
+        arrays = [as_array(r) for r in self._listed(results)]
+        self._found_kinds = [a.kind for a in arrays]
+        return list(map(tensor_of, arrays))
 
     _effects: Any = ()
     _avals: Sequence[Any] | None = None
+    _found_kinds: Sequence[Any] | None = None
 
     def out_kinds(self) -> Iterator[Any]:
-        """Yield the kinds of the results, as far as the types are known."""
-        if self._avals is None:
-            return itertools.repeat(False)
-        return (a.weak_type for a in self._avals)
+        """Yield the kinds of the results: of their types, or of what was computed, as far as that is known."""
+        if self._avals is not None:
+            return (a.weak_type for a in self._avals)
+        return itertools.repeat(False) if self._found_kinds is None else iter(self._found_kinds)
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         given = [aval_of(a) for a in self._wrapped(inputs)]

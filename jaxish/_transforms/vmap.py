@@ -12,7 +12,7 @@ from .._core.avals import aval_of
 from .._core.primitive import batch_front
 from .._core.refs import Ref, RefArgument, check_aliases
 from . import leaks
-from .flat import FlatFunction, Output, argument_names, arrays_from, check_callable, name_of, wraps
+from .flat import FlatFunction, Output, argument_names, check_callable, name_of, wraps
 from .program import reference
 
 
@@ -186,7 +186,11 @@ def _call(
         _write_back(flat.written, results[count:], arrays, positive, size)
         results = results[:count]
     placed = _placed(results, output, out_axes, size, fun)
-    return output.spec.unflatten(arrays_from(placed, output.kinds))
+    given = {id(t): a for t, a in zip(tensors, arrays, strict=True)}  # what is handed on comes back as it is
+    return output.spec.unflatten(
+        a if (a := given.get(id(t))) is not None and a.kind == kind else from_kind(t, kind)
+        for t, kind in zip(placed, output.kinds, strict=True)
+    )
 
 
 def _connect(slices: Sequence[Any], arrays: Sequence[Array], dims: Sequence[int | None], size: int) -> None:
@@ -209,7 +213,7 @@ def _placed(
     results: list[tuple[Tensor, int | None]], output: Output, out_axes: Any, size: int, fun: Callable[..., Any]
 ) -> list[Tensor]:
     if out_axes == 0 and type(out_axes) is int:
-        return [batch_front(tensor, dim, size) for tensor, dim in results]
+        return [tensor if dim == 0 else batch_front(tensor, dim, size) for tensor, dim in results]
     try:
         wanted = tree.broadcast_prefix(out_axes, output.spec, is_leaf=_is_none)
     except ValueError as error:
@@ -229,7 +233,8 @@ def _placed(
         rank = array.ndim + 1
         if not -rank <= target < rank:
             raise ValueError(f"axis {target} is out of bounds for array of dimension {rank}: check vmap's out_axes")
-        placed.append(batch_front(tensor, dim, size).movedim(0, target % rank))
+        target %= rank
+        placed.append(tensor if dim == target else batch_front(tensor, dim, size).movedim(0, target))
     return placed
 
 
