@@ -1,5 +1,7 @@
 """What vjp and linearize return, as pytrees: through jit, loops, vmap and custom rules, against JAX."""
 
+import importlib
+
 import numpy as np
 import pytest
 from oracle import agree
@@ -105,3 +107,43 @@ def test_rules_run_when_a_function_is_linearized():
         return [kinds[1] for kinds in seen], len(seen)
 
     agree(program)
+
+
+M, V = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3), np.array([1.0, 2.0, 3.0], np.float32)
+LINEAR = {
+    "vjp": lambda j, m: j.vjp(lambda v: m @ v**2, V)[1],
+    "linearize": lambda j, m: j.linearize(lambda v: j.numpy.sin(m.T @ v), V[:2])[1],
+    "transpose": lambda j, m: j.linear_transpose(lambda v: m @ v, V),
+    "of the argument": lambda j, m: j.vjp(lambda v: v * v * m.sum(), m[:, 0])[1],
+}
+CALLED = {
+    "jit": lambda j, pull, w: j.jit(lambda w: pull(w))(w),
+    "scan": lambda j, pull, w: j.lax.scan(lambda c, x: (c, pull(w * x)), 0, V)[1],
+    "cond": lambda j, pull, w: j.lax.cond(w[0] > 0, lambda: pull(w), lambda: pull(-w)),
+    "jaxpr": lambda j, pull, w: evaluated(j, pull, w),
+}
+OUTER = {
+    "grad": lambda j, f: j.grad(lambda m: sum(x.sum() for x in j.tree.leaves(f(m))))(M),
+    "jvp": lambda j, f: j.jvp(f, (M,), (np.cos(M),)),
+    "vmap": lambda j, f: j.vmap(f)(np.stack([M, M + 1])),
+    "jit of grad": lambda j, f: j.jit(j.grad(lambda m: sum((x**2).sum() for x in j.tree.leaves(f(m)))))(M),
+    "hessian": lambda j, f: j.hessian(lambda m: sum((x**2).sum() for x in j.tree.leaves(f(m))))(M),
+}
+
+
+def evaluated(j, f, x):
+    closed = j.make_jaxpr(f)(x)
+    return importlib.import_module(f"{j.__name__}.core").eval_jaxpr(closed.jaxpr, closed.consts, x)
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("called", CALLED)
+@pytest.mark.parametrize("linear", LINEAR)
+def test_called_in_a_trace_under_a_transformation(linear, called, outer):
+    """A pullback reads values that a transformation around it traces, wherever it is called."""
+
+    def program(j):
+        w = j.numpy.asarray([0.5, 2.0], "float32")
+        return OUTER[outer](j, lambda m: CALLED[called](j, LINEAR[linear](j, m), w))
+
+    agree(program, weak=False, rtol=1e-4, atol=1e-5)

@@ -456,7 +456,7 @@ class LinearMap(Linearized):
             return jvp(fun, ends.in_spec.unflatten(arrays), tangents)[1]
         directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
         device = device_of(*(as_argument(leaf, "linearize") for leaf in leaves))
-        transpose = self._push if self._given is not None and self._push is not None else self._transposed(device)
+        transpose = self._push if self._is_closure and self._push is not None else self._transposed(device)
         results = list(zip(ends.out_kinds, ends.out_avals, strict=True))
         if transpose is None:
             zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]

@@ -5,6 +5,7 @@ into a forward and a backward half: its leaves are the arguments that the backwa
 values that it reads besides (`opaque_residuals`).
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .._core import derived, residuals, tree
+from .._core import derived, functorch, graph, residuals, tree
 from .._core.array import Array, as_array, tensor_of
 from .._core.avals import ShapedArray
 from .._core.dtypes import is_inexact
@@ -106,9 +107,18 @@ class Linearized:
     def __init__(self, fun: Callable[..., Any], arrays: Sequence[Array], ends: Ends, pull: Pull) -> None:
         self.ends, self.__name__ = ends, ends.name
         self._given: tuple[Callable[..., Any], Sequence[Array], Pull] | None = (fun, arrays, pull)
+        # torch's closure reads tensors that no trace lifts: in another trace than its own it would read those of outer
+        # levels without what they wrap, and derivatives with respect to these were zero.
+        self._is_bound = functorch.peek_interpreter_stack() is not None
+        self._home = graph.current_trace()
         self._backward: Any = None
         self._args_res: list[Any] = []
         self._kept: list[Any] = []
+
+    @property
+    def _is_closure(self) -> bool:
+        """Whether calls that are made here may use the closure that torch gave."""
+        return self._given is not None and not (self._is_bound and graph.current_trace() is not self._home)
 
     def _parts(self) -> _Backward:
         if self._given is not None:
@@ -140,13 +150,18 @@ class Linearized:
     def pull(self) -> Pull:
         """The function from cotangents of the results, in torch's convention, to those of the arguments."""
         if self._given is not None:
-            return self._given[2]
+            return self._given[2] if self._is_closure else self._of_this_trace().pull
         backward = self._parts()
         leaves = tree.flatten(tuple(self._args_res))[0]
         if len(leaves) == len(backward.reads) > sum(backward.reads):  # all arguments were put in
             leaves = [x for x, read in zip(leaves, backward.reads, strict=True) if read]
         inputs = [tensor_of(as_array(x)) for x in (*leaves, *self._kept)]
         return lambda cotangents: Call(backward.body, self.__name__)(*inputs, *cotangents)
+
+    def _of_this_trace(self) -> "Linearized":
+        found = copy.copy(self)
+        found._parts()  # what it keeps belongs to this trace
+        return found
 
 
 def register(kind: type[Linearized]) -> None:
