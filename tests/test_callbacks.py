@@ -361,3 +361,27 @@ def test_types_of_64_bits_are_refused(call, make, dtype):
         return callback(lambda: np.int32(1), make(j)((), dtype))
 
     agree(program)
+
+
+@pytest.mark.parametrize("wrap", [lambda j, f: f, lambda j, f: j.jit(f)], ids=["plain", "jit"])
+@pytest.mark.parametrize("call", ["pure_callback", "io_callback", "debug"])
+def test_weak_types_of_what_callbacks_get(call, wrap):
+    def program(j):
+        seen = []
+
+        def host(*args):
+            seen.extend(a.weak_type for a in args)
+            return np.float32(0)
+
+        def f(x):
+            if call == "debug":
+                return j.debug.callback(host, x, x * 2)
+            callback = getattr(j, call, None) or importlib.import_module(f"{j.__name__}.experimental").io_callback
+            return callback(host, j.ShapeDtypeStruct((), np.float32), x, x * 2)
+
+        for x in (1.0, j.numpy.asarray(2.0), j.numpy.float32(3)):
+            j.block_until_ready(wrap(j, f)(x))
+        j.effects_barrier()
+        return seen
+
+    agree(program)

@@ -50,7 +50,10 @@ class _HostFunction:
         places = [i for i, leaf in enumerate(leaves) if not static or is_arraylike(leaf)]
         arrays = [as_array(leaves[i]) for i in places]
         fixed = [None if i in places else leaf for i, leaf in enumerate(leaves)]
-        return _HostFunction(callback, spec, places, [a.kind for a in arrays], fixed), [tensor_of(a) for a in arrays]
+        # Weak types are for tracing: JAX hands them on only where a debug callback is called at once.
+        is_strong = not static or graph.is_tracing()
+        kinds = [False if is_strong and a.kind is True else a.kind for a in arrays]
+        return _HostFunction(callback, spec, places, kinds, fixed), [tensor_of(a) for a in arrays]
 
     def __call__(self, *tensors: Tensor) -> Any:
         leaves = list(self.fixed)
