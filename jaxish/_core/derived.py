@@ -12,7 +12,7 @@ from torch import Tensor, fx
 
 from . import axes, duals
 from .graph import Graph, TensorType, has_effects, trace
-from .nodes import calls_for_effect, depends_on, writers_to
+from .nodes import calls_for_effect, depends_on, storage_of, writers_to
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
 
@@ -150,26 +150,37 @@ def carries_reached(body: Graph, changed: Sequence[bool], first: int, carries: i
 
     The carries are the inputs from `first` on, and the first results.
     """
-    places = {i: first + i for i in range(carries)}
-    found = reached(body, {i for i, c in enumerate(changed) if c}, places)
-    types = body.out_types[:carries]
-    return [changed[first + i] or (i in found and differentiable(t.dtype)) for i, t in enumerate(types)]
+
+    def make() -> list[bool]:
+        places = {i: first + i for i in range(carries)}
+        found = reached(body, {i for i, c in enumerate(changed) if c}, places)
+        types = body.out_types[:carries]
+        return [changed[first + i] or (i in found and differentiable(t.dtype)) for i, t in enumerate(types)]
+
+    return cached(body, ("carries reached", tuple(changed), first, carries), make)
 
 
 def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
     found: set[fx.Node] = {node for i, node in enumerate(nodes.find_nodes(op="placeholder")) if i in changed}
     results: dict[fx.Node, set[int]] = {}
+    written: set[int] = set()  # memory that what is reached was written into
     for node in nodes.nodes:
         if node.target is operator.getitem and node.args[0] in results:
             if node.args[1] in results[node.args[0]]:
                 found.add(node)
-        elif any(argument in found for argument in node.all_input_nodes):
+        elif any(a in found or (written and _memory_of(a) in written) for a in node.all_input_nodes):
             found.add(node)
+            written |= node.meta.get("writes", set())
             if isinstance(node.target, Primitive):
                 known = node.target.reached({i for i, argument in enumerate(node.args) if argument in found})
                 if known is not None:
                     results[node] = known
-    return found
+    return found | {n for n in nodes.nodes if _memory_of(n) in written} if written else found
+
+
+def _memory_of(node: fx.Node) -> int | None:
+    value = node.meta.get("val")
+    return storage_of(value) if isinstance(value, Tensor) else None
 
 
 def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:
