@@ -114,6 +114,7 @@ EINSUMS = [
     ("ij->ik", (2, 3)),
     ("ijk->ij", (2, 3)),
     ("ij,kj->", (2, 1), (4, 3)),
+    ("...qhgd,...kh1d->...hgqk", (2, 3, 2, 2, 3), (2, 4, 2, 1, 3)),
 ]
 
 
@@ -144,6 +145,42 @@ def test_other_forms_of_einsum():
         lambda jax, jnp: jnp.einsum("i", x, out=x),
         lambda jax, jnp: jax.grad(lambda a: jnp.einsum("ij,kj,kl->il", a, a, a).sum())(x),
     )
+
+
+PRODUCTS = [
+    ("...qhd,...khd->...hqk", (2, 3, 4, 5), (2, 6, 4, 5)),
+    ("ij,jk", (2, 3), (3, 4)),
+    ("ij,jk->ki", (2, 3), (3, 4)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    ("ii,ij->j", (3, 3), (3, 4)),
+    ("iij,jk->ik", (2, 2, 3), (3, 2)),
+    ("iji,jk->ik", (2, 3, 2), (3, 2)),
+    ("ij->i", (2, 3)),
+    ("ij,ij->i", (1, 3), (4, 3)),
+    ("ijk,jl->l", (2, 3, 4), (3, 5)),
+    ("i,j->ij", (2,), (3,)),
+    ("...qhgd,...kh1d->...hgqk", (2, 3, 2, 2, 3), (2, 4, 2, 1, 3)),
+]
+
+
+@pytest.mark.parametrize("case", PRODUCTS, ids=lambda c: c[0])
+def test_einsum_by_the_callers_products(case):
+    equation, *shapes = case
+
+    def program(jax, dtypes):
+        calls = []
+
+        def twice(a, b, numbers, precision=None, preferred_element_type=None):
+            calls.append(
+                (a.shape, b.shape, str(a.dtype), str(b.dtype), numbers, precision, str(preferred_element_type))
+            )
+            return 2 * jax.lax.dot_general(a, b, numbers, precision, preferred_element_type=preferred_element_type)
+
+        arrays = [jax.numpy.arange(np.prod(s)).reshape(s).astype(d) for s, d in zip(shapes, dtypes, strict=False)]
+        return jax.numpy.einsum(equation, *arrays, precision="highest", _dot_general=twice), calls
+
+    agree(lambda jax: program(jax, ["float32"] * 3), rtol=1e-4)
+    agree(lambda jax: program(jax, ["int32", "float32", "float16"]), rtol=1e-4)
 
 
 def test_decompositions():

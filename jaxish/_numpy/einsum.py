@@ -1,7 +1,9 @@
 """einsum: sums of products in index notation. opt_einsum chooses the order, torch contracts pairs."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from string import ascii_letters
+from typing import Any, TypeVar
 
 import opt_einsum
 import torch
@@ -9,14 +11,16 @@ from opt_einsum.parser import parse_einsum_input
 from opt_einsum.paths import PathOptimizer
 from torch import Tensor
 
-from .._core import unsigned
-from .._core.array import Array, as_array, check_arraylike
+from .._core import dtypes, unsigned
+from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import DTypeLike
+from .._lax.contraction import dot_general
 from .arguments import no_out, no_sharding
 from .contractions import PrecisionLike
 from .contractions import operands as product_operands
+from .einsum_products import contract_by
 
 
 class _LeftToRight(PathOptimizer):
@@ -32,25 +36,27 @@ def _optimizer(optimize: Any) -> Any:
 
 def einsum(
     subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: PrecisionLike = None,
-    preferred_element_type: DTypeLike | None = None, _dot_general: Any = None, out_sharding: Any = None,
+    preferred_element_type: DTypeLike | None = None, _dot_general: Callable[..., Any] = dot_general,
+    out_sharding: Any = None,
 ) -> Array:  # fmt: skip
     """Return the sum of products that `subscripts` describes, as in "ij,jk->ik", or in NumPy's form of axis lists.
 
     `optimize` is True, False, a strategy of opt_einsum or a path. Raises `ValueError` for subscripts that do not fit.
-    `precision` concerns accelerators only.
+    `precision` concerns accelerators only. Another `_dot_general` is called for each product of two operands.
     """
     no_out("einsum", out)
     no_sharding("einsum", out_sharding)
-    if _dot_general is not None:
-        raise NotImplementedError("jnp.einsum does not take another dot_general. Use lax.dot_general directly.")
     equation, given = _equation(subscripts, operands)
     found, result, weak = product_operands("einsum", preferred_element_type, *given)
     inputs, output = _spelled_out(equation, found)
     _check_sizes(inputs, found, equation)
-    if len(found) <= 2:
+    if _dot_general is not dot_general:
+        by_caller = partial(contract_by, _dot_general, precision, dtypes.TO_NUMPY[result], _contract)
+        value = tensor_of(_by_path(inputs, output, [as_array(x) for x in given], optimize, by_caller))
+    elif len(found) <= 2:
         value = _contract(inputs, output, found)
     else:
-        value = _by_path(inputs, output, found, optimize)
+        value = _by_path(inputs, output, found, optimize, _contract)
     return Array(convert(value, result), weak)
 
 
@@ -68,10 +74,16 @@ def _equation(subscripts: Any, given: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def _spelled_out(equation: str, found: Sequence[Tensor]) -> tuple[list[str], str]:
-    """Return the names of the inputs' and the output's axes, the ellipsis replaced by names of their own."""
+    """Return the names of the inputs' and the output's axes, the ellipsis replaced by names of their own.
+
+    They are letters, where those suffice: torch knows no others.
+    """
     shapes = [tuple(t.shape) for t in found]
     inputs, output, _ = parse_einsum_input((equation, *shapes), shapes=True)
-    return inputs.split(","), output
+    names = dict.fromkeys(inputs.replace(",", ""))
+    unused = (letter for letter in ascii_letters if letter not in names)
+    letters = {ord(name): next(unused, name) for name in names if name not in ascii_letters}
+    return inputs.translate(letters).split(","), output.translate(letters)
 
 
 def _check_sizes(inputs: Sequence[str], found: Sequence[Tensor], equation: str) -> None:
@@ -89,7 +101,14 @@ def _check_sizes(inputs: Sequence[str], found: Sequence[Tensor], equation: str) 
             sizes[name] = max(sizes[name], n) if n != 0 else 0
 
 
-def _by_path(inputs: list[str], output: str, found: list[Tensor], optimize: Any) -> Tensor:
+_Operand = TypeVar("_Operand", Array, Tensor)
+
+
+def _by_path(
+    inputs: list[str], output: str, found: Sequence[_Operand], optimize: Any,
+    contract: Callable[[Sequence[str], str, Sequence[_Operand]], _Operand],
+) -> _Operand:  # fmt: skip
+    """Return what contracting two at a time in opt_einsum's order gives."""
     equation = f"{','.join(inputs)}->{output}"
     shapes = [tuple(t.shape) for t in found]
     steps: Any = opt_einsum.contract_path(
@@ -99,7 +118,7 @@ def _by_path(inputs: list[str], output: str, found: list[Tensor], optimize: Any)
     for places, _, step, *_ in steps:
         taken = [rest.pop(i) for i in places]
         terms, made = step.split("->")
-        rest.append(_contract(terms.split(","), made, taken))
+        rest.append(contract(terms.split(","), made, taken))
     return rest[0]
 
 
