@@ -283,6 +283,47 @@ def test_the_mesh_in_force():
     agree(lambda jax: jax.jit(lambda x: (jax.set_mesh(_meshes(jax)[0]), x)[1])(X))
 
 
+ABSTRACT = {
+    "of the array": lambda j, x, on, a: j.lax.with_sharding_constraint(on, j.NamedSharding(a, j.P(None, "y"))),
+    "of another shape": lambda j, x, on, a: j.lax.with_sharding_constraint(
+        on, j.NamedSharding(j.sharding.AbstractMesh((2,), ("x",)), j.P("x"))
+    ),
+    "of nobody": lambda j, x, on, a: j.lax.with_sharding_constraint(x, j.NamedSharding(a, j.P("x"))),
+    "of nobody, traced": lambda j, x, on, a: j.jit(
+        lambda x: j.lax.with_sharding_constraint(x, j.NamedSharding(a, j.P("x")))
+    )(x),
+    "put": lambda j, x, on, a: j.device_put(on, j.NamedSharding(a, j.P("x"))),
+}
+
+
+@pytest.mark.parametrize("name", ABSTRACT)
+def test_constraints_over_an_abstract_mesh(name):
+    def program(jax):
+        mesh, _ = _meshes(jax)
+        over = jax.device_put(jax.numpy.asarray(X), jax.NamedSharding(mesh, jax.P("x")))
+        found = ABSTRACT[name](jax, jax.numpy.asarray(X), over, mesh.abstract_mesh)
+        return found, str(found.sharding)
+
+    agree(program)
+
+
+def test_an_abstract_mesh_means_the_mesh_in_force():
+    def program(jax):
+        seen = []
+        mesh, explicit = _meshes(jax)
+        with jax.set_mesh(mesh):
+            split = jax.NamedSharding(jax.sharding.get_abstract_mesh(), jax.P("x"))
+            seen.append(jax.jit(lambda x: jax.lax.with_sharding_constraint(x + 1, split))(X))
+            seen.append(jax.jit(lambda x: x + 1, out_shardings=split)(X))
+        with jax.set_mesh(explicit):
+            split = jax.NamedSharding(jax.sharding.get_abstract_mesh(), jax.P("x", None))
+            seen.append(jax.sharding.reshard(jax.numpy.asarray(X), split))
+            seen.append(jax.jit(lambda x: jax.sharding.reshard(x, split))(X))
+        return seen, [str(x.sharding) for x in seen]
+
+    agree(program)
+
+
 def test_joining_processes_needs_to_know_them(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)

@@ -17,7 +17,8 @@ from .._core.boxes import Box
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from .._core.target import Target
-from . import devices, processes
+from . import devices, meshes, processes
+from .meshes import AbstractMesh
 from .propagation import shardings_of_results
 from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
 
@@ -82,6 +83,11 @@ def _torch_device(sharding: Sharding) -> torch.device:
 def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     """Return the array, laid over devices as `sharding` says. Raises `ValueError` where they do not go together."""
     check_fits(array, sharding, function)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh) and function != "device_put":
+        found = _over_devices(array, sharding)
+        if found is None:
+            return array
+        sharding = found
     if transfers.watching and function != "device_put":  # which knows what comes from the host
         check_transfer(array, sharding)
     tensor = Constrain(sharding)(tensor_of(array))[0]
@@ -91,6 +97,30 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     if not is_abstract(placed):
         placed._sharding = sharding
     return placed
+
+
+def _over_devices(array: Array, sharding: NamedSharding) -> NamedSharding | None:
+    """Return a sharding of an abstract mesh over the devices that it stands for: those of the mesh in force, else the array's.
+
+    None while a function is traced for devices that nobody knows yet. Raises `TypeError` for an array that lies on no mesh.
+    """
+    mesh = meshes.mesh_in_force()
+    if mesh is not None and mesh.abstract_mesh == sharding.mesh:
+        return sharding.update(mesh=mesh)
+    if is_abstract(array):
+        return None
+    own = sharding_of(array)
+    if not isinstance(own, NamedSharding):
+        raise TypeError(
+            "The sharding on the input must be a `NamedSharding` since the target sharding has an `AbstractMesh` in it. "
+            f"Got sharding type {type(own)} for shape {type_text(array)}"
+        )
+    if own.mesh.shape_tuple != sharding.mesh.shape_tuple:
+        raise ValueError(
+            f"Mesh shape of the input {own.mesh.shape_tuple} does not match the mesh shape of the target sharding "
+            f"{sharding.mesh.shape_tuple} for shape {type_text(array)}"
+        )
+    return sharding.update(mesh=own.mesh)
 
 
 def check_transfer(array: Array, sharding: Sharding) -> None:
