@@ -363,3 +363,42 @@ def test_rules_of_what_is_not_differentiated_do_not_run(loop, wrap):
 
     program(real_jax)
     agree(program)
+
+
+def test_what_all_branches_hand_on_stays_unbatched():
+    def handed_on(j):
+        branches = [lambda w, x: (w, w, x), lambda w, x: (w, x, x), lambda w, x: (w, x * 2, x)]
+        chosen = lambda i, w, x: j.lax.switch(i, branches, w, x)
+        return j.vmap(chosen, (0, None, 0), (None, 0, 0))(np.arange(4), W, X[:4])
+
+    agree(handed_on)
+    agree(
+        lambda j: j.grad(
+            lambda w: sum(v.sum() for v in j.lax.cond(w[0, 0] > 0, lambda w: (w, w**2), lambda w: (w, w), w))
+        )(W)
+    )
+
+
+def test_what_all_branches_hand_on_is_no_result_of_the_equation():
+    def written(j):
+        f = lambda i, x, y: j.lax.cond(i > 0, lambda x, y: (y, x + 1, x), lambda x, y: (y, y, x), x, y)
+        return str(j.make_jaxpr(f)(1.0, 2.0, 3.0))
+
+    agree(written)
+
+
+def test_what_all_branches_hand_on_beside_a_written_reference():
+    def program(j):
+        def f(i, x):
+            ref = j.new_ref(x)
+
+            def add(x):
+                ref[...] += x
+                return x, x * 2
+
+            found = j.lax.cond(i > 0, add, lambda x: (x, x), x)
+            return found, ref[...]
+
+        return [j.jit(f)(i, X) for i in (0, 1)]
+
+    agree(program)

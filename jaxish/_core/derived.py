@@ -113,8 +113,13 @@ def _batched_type(type: TensorType, dim: int | None, size: int) -> TensorType:
     return TensorType((*type.shape[:dim], size, *type.shape[dim:]), type.dtype, type.device)
 
 
-def placed(graph: Graph, types: Sequence[TensorType], places: Sequence[int]) -> Graph:
-    """Return the graph with inputs of `types`: its own are those at `places`, and it ignores the others."""
+def placed(
+    graph: Graph, types: Sequence[TensorType], places: Sequence[int], results: Sequence[int] | None = None
+) -> Graph:
+    """Return the graph with inputs of `types`: its own are those at `places`, and it ignores the others.
+
+    Of its results it has those at `results` only, if given.
+    """
     wide, copies = fx.Graph(), {}
     inputs = dict(zip(places, graph.module.graph.find_nodes(op="placeholder"), strict=True))
     for place in range(len(types)):
@@ -125,8 +130,18 @@ def placed(graph: Graph, types: Sequence[TensorType], places: Sequence[int]) -> 
     for node in graph.module.graph.nodes:
         if node.op not in ("placeholder", "output"):
             copies[node] = wide.node_copy(node, lambda n: copies[n])
-    wide.output([copies[n] for n in graph.module.graph.output_node().args[0]])  # pyright: ignore
-    return Graph(fx.GraphModule(graph.module, wide, "jaxish_graph"), tuple(types), graph.out_types)
+    kept = range(len(graph.out_types)) if results is None else results
+    outputs: Any = graph.module.graph.output_node().args[0]
+    wide.output([copies[outputs[i]] for i in kept])
+    out_types = tuple(graph.out_types[i] for i in kept)
+    return Graph(fx.GraphModule(graph.module, wide, "jaxish_graph"), tuple(types), out_types)
+
+
+def forwarded(graph: Graph) -> list[int | None]:
+    """Return for each result of the graph which input it is, None where it is none of them."""
+    inputs = {node: place for place, node in enumerate(graph.module.graph.find_nodes(op="placeholder"))}
+    outputs: Any = graph.module.graph.output_node().args[0]
+    return [inputs.get(node) for node in outputs]
 
 
 def reached(graph: Graph, changed: set[int], carried: Mapping[int, int] | None = None) -> set[int]:

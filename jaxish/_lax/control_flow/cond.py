@@ -208,25 +208,41 @@ def _chosen_later(index: Tensor, programs: Sequence[Program], operands: Operands
     refs, arguments = written_by(programs)
     count, own = len(operands.arrays), len(programs[0].out_kinds)
     branches = [threaded(p, operands.arrays, refs, arguments, count, own) for p in programs]
-    primitive, captured = _as_primitive(branches)
+    primitive, captured, given = _as_primitive(branches, own)
     inputs = [*captured, *operands.tensors, *values_of(refs)]
     results = primitive(index, *inputs)
-    ends = ends_of(refs, arguments, operands.arrays, own, own)
-    put_back(ends, results, primitive, [index, *inputs])
-    return results[:own]
+    chosen = own - len(given)
+    put_back(ends_of(refs, arguments, operands.arrays, chosen, chosen), results, primitive, [index, *inputs])
+    rest = iter(results)
+    return [inputs[given[i]] if i in given else next(rest) for i in range(own)]
 
 
-def _as_primitive(branches: Sequence[ClosedGraph]) -> tuple[Cond, list[Tensor]]:
-    """Return the branches with the same inputs, each with all that any captures, and the captured tensors."""
+def _as_primitive(branches: Sequence[ClosedGraph], own: int) -> tuple[Cond, list[Tensor], dict[int, int]]:
+    """Return the branches with the same inputs, each with all that any captures, and the captured tensors.
+
+    Those of the first `own` results that are the same input in every branch are not the primitive's but come last, each
+    with its input: so it is neither mapped nor differentiated for going through.
+    """
     # Asking for the closure tells that the branch is used, by which keys are consumed.
     pairs = [pair for b in branches for pair in zip(b.captured, b.closure(), strict=True)]
     captured = {id(t): (t, now) for t, now in pairs}
-    places = {key: place for place, key in enumerate(captured)}
-    own = branches[0].graph.in_types[len(branches[0].captured) :]
-    types = [*(TensorType.of(t) for t, _ in captured.values()), *own]
+    place_of = {key: place for place, key in enumerate(captured)}
+    own_types = branches[0].graph.in_types[len(branches[0].captured) :]
+    types = [*(TensorType.of(t) for t, _ in captured.values()), *own_types]
     rest = range(len(captured), len(types))
-    graphs = [derived.placed(b.graph, types, [*(places[id(t)] for t in b.captured), *rest]) for b in branches]
-    return Cond(graphs), [now for _, now in captured.values()]
+    places = [[*(place_of[id(t)] for t in b.captured), *rest] for b in branches]
+    columns = zip(*(_forwarded(b.graph, p) for b, p in zip(branches, places, strict=True)), strict=True)
+    given = {
+        i: column[0] for i, column in enumerate(columns) if i < own and column[0] is not None and len({*column}) == 1
+    }
+    kept = [i for i in range(len(branches[0].graph.out_types)) if i not in given]
+    graphs = [derived.placed(b.graph, types, p, kept) for b, p in zip(branches, places, strict=True)]
+    return Cond(graphs), [now for _, now in captured.values()], given
+
+
+def _forwarded(graph: Graph, places: Sequence[int]) -> list[int | None]:
+    """Return for each result which input it is, where the graph's own inputs are at `places`."""
+    return [i if i is None else places[i] for i in derived.forwarded(graph)]
 
 
 def _check_branches(
