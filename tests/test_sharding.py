@@ -324,6 +324,40 @@ def test_an_abstract_mesh_means_the_mesh_in_force():
     agree(program)
 
 
+SPLIT_TYPES = {
+    "as of an array": lambda j, of, a: [
+        of((4, 2), j.numpy.ones(3).sum().aval.sharding.update(spec=j.P(None, None))) == of((4, 2))
+    ],
+    "split": lambda j, of, a: [
+        str(of((4, 2), j.NamedSharding(a, j.P("x")))),
+        repr(of((4, 2), j.NamedSharding(a, j.P("x")))),
+    ],
+    "split twice": lambda j, of, a: [of((2, 8), j.NamedSharding(a, j.P(None, ("x", "y")))).str_short(True)],
+    "equal": lambda j, of, a: [
+        of((4, 2), j.NamedSharding(a, j.P("x"))) == of((4, 2), j.NamedSharding(a, spec))
+        for spec in (j.P("x", None), j.P(("x",)), j.P(), j.P(None, "y"))
+    ],
+    "spec": lambda j, of, a: [
+        str(of((4, 2), j.NamedSharding(a, spec)).sharding.spec) for spec in (j.P(), j.P("x"), j.P("y"))
+    ],
+    "other shape": lambda j, of, a: [str(of((4, 2), j.NamedSharding(a, j.P("x"))).update(shape=(8, 1)))],
+    "over devices": lambda j, of, a: of((4, 2), j.NamedSharding(_meshes(j)[1], j.P("x"))),
+    "not divided": lambda j, of, a: of((3, 2), j.NamedSharding(a, j.P("x"))),
+    "weak": lambda j, of, a: [str(j.core.ShapedArray((2,), "float32", True)), repr(j.typeof(1.0)), f"{j.typeof(1)}"],
+}
+
+
+@pytest.mark.parametrize("name", SPLIT_TYPES)
+def test_types_with_a_sharding(name):
+    def program(jax):
+        of = lambda shape, sharding=None: jax.core.ShapedArray(shape, "float32", sharding=sharding)
+        return SPLIT_TYPES[name](
+            jax, of, jax.sharding.AbstractMesh((4, 2), ("x", "y"), (jax.sharding.AxisType.Explicit,) * 2)
+        )
+
+    agree(program)
+
+
 def test_joining_processes_needs_to_know_them(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)

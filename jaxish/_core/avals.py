@@ -13,6 +13,11 @@ from .dimensions import SymbolicSize
 _SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all sizes
 
 
+# Returns a sharding as the type of an array of some shape has it, None for one that says nothing; raises `ValueError`
+# for one that does not fit. `_devices/shardings.py` sets it.
+checked_sharding: Callable[[Any, tuple[Any, ...]], Any] = lambda sharding, shape: sharding
+
+
 class AbstractValue:
     """Base class of abstract values."""
 
@@ -23,14 +28,15 @@ types_of_values: dict[
 
 
 class ShapedArray(AbstractValue):
-    """The shape, dtype and weak-type flag of an array."""
+    """The shape, dtype and weak-type flag of an array, and how it lies over an abstract mesh, if on any."""
 
-    __slots__ = ("dtype", "shape", "weak_type")
+    __slots__ = ("_sharding", "dtype", "shape", "weak_type")
 
-    def __init__(self, shape: Sequence[Any], dtype: Any, weak_type: bool = False) -> None:
+    def __init__(self, shape: Sequence[Any], dtype: Any, weak_type: bool = False, *, sharding: Any = None) -> None:
         self.shape: tuple[Any, ...] = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
         self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
+        self._sharding: Any = None if sharding is None else checked_sharding(sharding, self.shape)
 
     @property
     def ndim(self) -> int:
@@ -46,8 +52,9 @@ class ShapedArray(AbstractValue):
         return total
 
     def update(self, **changes: Any) -> "ShapedArray":
-        """Return a copy with some of shape, dtype and weak_type changed."""
-        return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, **changes})
+        """Return a copy with some of shape, dtype, weak_type and sharding changed."""
+        now = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self._sharding}
+        return ShapedArray(**{**now, **changes})
 
     def strip_weak_type(self) -> "ShapedArray":
         """Return the same value with a strong dtype."""
@@ -62,8 +69,13 @@ class ShapedArray(AbstractValue):
     to_ct_aval = to_tangent_aval
 
     def str_short(self, short_dtypes: bool = False) -> str:
-        """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`."""
-        return short_type_text(self) if short_dtypes else type_text(self)
+        """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`; `float32[2@x,3]` where a mesh axis splits it."""
+        text = short_type_text(self) if short_dtypes else type_text(self)
+        if self._sharding is None:
+            return text
+        parts = (p if isinstance(p, tuple) or p is None else (p,) for p in self._sharding.spec)
+        sizes = [f"{n}@{_joined(p)}" if p else f"{n}" for n, p in zip(self.shape, parts, strict=True)]
+        return f"{text[: text.index('[')]}[{','.join(sizes)}]"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapedArray) and self._key == other._key
@@ -73,12 +85,17 @@ class ShapedArray(AbstractValue):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.weak_type
+        return self.shape, self.dtype, self.weak_type, self._sharding
 
     def __repr__(self) -> str:
-        return f"ShapedArray({type_text(self)}{', weak_type=True' if self.weak_type else ''})"
+        return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
 
-    __str__ = str_short  # pyright: ignore
+    def __str__(self) -> str:
+        return f"{'~' if self.weak_type else ''}{self.str_short()}"
+
+
+def _joined(names: tuple[Any, ...]) -> str:
+    return str(names[0]) if len(names) == 1 else f"({','.join(map(str, names))})"
 
 
 class ShapeDtypeStruct:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import avals
 from .._core.array import Array
 from .._core.avals import ShapedArray
 from . import devices, meshes
@@ -388,8 +389,30 @@ def says_nothing(sharding: Any) -> bool:
 
 
 def _sharding_of_type(self: ShapedArray) -> NamedSharding:
-    """How arrays of the type lie over an explicit mesh: whole, on none."""
-    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * self.ndim))
+    """How arrays of the type lie over an abstract mesh: whole, on none, unless it was said otherwise."""
+    return self._sharding or NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * self.ndim))
+
+
+def _as_sharding_of_type(given: NamedSharding, shape: tuple[Any, ...]) -> NamedSharding | None:
+    """Return a sharding as types have it: of every dimension, over explicit axes. None where that says nothing."""
+    parts = list(given.spec)
+    while len(parts) > len(shape) and parts[-1] is None:
+        parts.pop()
+    if len(parts) > len(shape):
+        raise ValueError(
+            f"Length of sharding.spec must be equal to aval's ndim. Got sharding.spec {given.spec}, aval.ndim "
+            f"{len(shape)} and sharding {given}"
+        )
+    if not isinstance(given.mesh, AbstractMesh):
+        raise ValueError(f"Mesh of an aval must be an AbstractMesh. Got {given.mesh} of type {type(given.mesh)}")
+    if says_nothing(given):
+        return None
+    split = [tuple(n for n in names_in(part) if n in given.mesh.explicit_axes) for part in parts]
+    full = [names[0] if len(names) == 1 else names or None for names in split]
+    found = given.update(spec=PartitionSpec(*full, *[None] * (len(shape) - len(full))))
+    found.shard_shape(shape)
+    return found
 
 
 ShapedArray.sharding = property(_sharding_of_type)  # pyright: ignore[reportAttributeAccessIssue]
+avals.checked_sharding = _as_sharding_of_type
