@@ -230,3 +230,25 @@ def test_types_of_ones_own():
         return back(scaled), j.jit(back)(scaled), j.jit(lambda x: back(there(x)))(XS), back(j.jit(there)(XS))
 
     agree(program)
+
+
+def test_what_is_in_a_value_that_changes_in_place():
+    def program(j):
+        class BoxType(of(j).MutableHiType):
+            pass
+
+        class Box:
+            def __init__(self, held):
+                self.held = held
+
+            def cur_qdd(self):
+                return tuple(str(j.typeof(x)) for x in self.held)
+
+        of(j).register_hitype(Box, lambda box: BoxType())
+        box = Box([1.0, j.numpy.arange(3)])
+        seen = [j.experimental.cur_qdd(box)]
+        box.held.append(j.numpy.zeros((2, 2)))
+        return [*seen, j.experimental.cur_qdd(box), type(j.typeof(box)).__name__]
+
+    agree(program)
+    agree(lambda j: j.experimental.cur_qdd(j.numpy.zeros(2)))

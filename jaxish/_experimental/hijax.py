@@ -122,6 +122,11 @@ class AvalMutableQDD(AbstractValue):
     mutable_qdd: Any
 
 
+def cur_qdd(x: Any) -> Any:
+    """Return what is in a value that changes in place now, as its method of this name tells it."""
+    return x.cur_qdd()
+
+
 class EffectTypes:
     """A set of classes of effects, those of a kind that some transformation allows."""
 
