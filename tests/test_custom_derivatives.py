@@ -395,3 +395,58 @@ def test_rules_know_what_is_differentiated(wrap):
         return values, [bool(x) for pair in seen for x in pair]
 
     agree(program)
+
+
+def _scaled_by(j, factor):
+    """Return a function with a reverse rule that closes over `factor`."""
+
+    @j.custom_vjp
+    def scaled(x):
+        return x * factor
+
+    scaled.defvjp(lambda x: (x * factor, factor), lambda factor, c: (c * factor,))
+    return scaled
+
+
+STOPPED = {
+    "once": lambda j, g: (j.grad(g)(3.0), j.value_and_grad(g)(3.0)),
+    "twice": lambda j, g: j.grad(j.grad(g))(3.0),
+    "batched": lambda j, g: j.vmap(j.grad(g))(np.arange(3.0, dtype=np.float32)),
+    "traced": lambda j, g: j.jit(j.grad(g))(3.0),
+    "forward over reverse": lambda j, g: j.jvp(j.grad(g), (3.0,), (1.0,)),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_rule_closes_over_what_has_no_derivative(name):
+    def scaled_by_itself(j):
+        def g(x):
+            factor = j.lax.stop_gradient(x) - 1.0
+            return _scaled_by(j, factor)(x) ** 2 + x * factor
+
+        return g
+
+    agree(lambda j: STOPPED[name](j, scaled_by_itself(j)))
+
+
+def test_a_rule_does_not_close_over_what_is_differentiated():
+    agree(lambda j: j.grad(lambda x: _scaled_by(j, x * 2)(x))(3.0))
+
+
+def test_a_rule_returns_what_has_no_derivative():
+    def program(j):
+        @j.custom_vjp
+        def held(x):
+            return factor
+
+        held.defvjp(lambda x: (factor, factor), lambda factor, c: (c * factor,))
+
+        def g(x):
+            nonlocal factor
+            factor = j.lax.stop_gradient(x)
+            return held(x) * x
+
+        factor = None
+        return j.grad(g)(3.0), j.grad(j.grad(g))(3.0)
+
+    agree(program)

@@ -15,7 +15,7 @@ _SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all
 
 # Returns a sharding as the type of an array of some shape has it, None for one that says nothing; raises `ValueError`
 # for one that does not fit. `_devices/shardings.py` sets it.
-checked_sharding: Callable[[Any, tuple[Any, ...]], Any] = lambda sharding, shape: sharding
+checked_sharding: Callable[[Any, tuple[Any, ...]], Any] | None = None
 
 
 class AbstractValue:
@@ -36,7 +36,7 @@ class ShapedArray(AbstractValue):
         self.shape: tuple[Any, ...] = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
         self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
-        self._sharding: Any = None if sharding is None else checked_sharding(sharding, self.shape)
+        self._sharding: Any = sharding and checked_sharding and checked_sharding(sharding, self.shape)
 
     @property
     def ndim(self) -> int:

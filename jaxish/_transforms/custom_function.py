@@ -9,7 +9,8 @@ so that they see concrete values and what they close over, as in JAX.
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,19 +77,44 @@ def concrete_level() -> int | None:
 def one_level_out(arrays: Sequence[Array], level: int) -> Iterator[list[Array]]:
     """Within it `level`, the innermost one, is put aside; what `arrays` are there is given."""
     tensors = [functorch.unwrap_for_grad(tensor_of(a), level) for a in arrays]
+    before, forward = _aside.forward, functorch.current_interpreter().key() == functorch.TransformType.Jvp
+    _aside.forward = before | {level} if forward else before
     with functorch.forward_mode_enabled(True), functorch.current_interpreter().lower(), _ChecksLevels():
-        yield arrays_from(tensors, [a.kind for a in arrays])
+        try:
+            yield arrays_from(tensors, [a.kind for a in arrays])
+        finally:
+            _aside.forward = before
 
 
-def check_alive(values: Iterable[Any]) -> None:
-    """Raise `UnexpectedTracerError` for a tensor of a level that has been put aside: its tangent would be lost."""
+class _Aside(threading.local):
+    """Which of the levels that have been put aside are forward mode's, where nothing tells constants."""
+
+    forward: frozenset[int] = frozenset()
+
+
+_aside = _Aside()
+
+
+def taken_out(value: Any) -> Any:
+    """Return arguments of an operator without the levels that have been put aside, which torch asserts not to meet.
+
+    A constant there, as stop_gradient makes one, is what it wraps. Raises `UnexpectedTracerError` for a tensor whose tangent
+    would be lost.
+    """
     interpreter = functorch.peek_interpreter_stack()
-    innermost = 0 if interpreter is None else interpreter.level()
-    for value in values:
-        if isinstance(value, list | tuple):
-            check_alive(value)
-        elif isinstance(value, Tensor) and _is_put_aside(value, innermost):
-            raise errors.tracer_error(errors.UnexpectedTracerError, tuple(value.shape))
+    return _taken_out(value, 0 if interpreter is None else interpreter.level())
+
+
+def _taken_out(value: Any, innermost: int) -> Any:
+    if isinstance(value, Tensor):
+        while _is_put_aside(value, innermost):
+            if value.requires_grad or functorch.maybe_get_level(value) in _aside.forward:
+                raise errors.tracer_error(errors.UnexpectedTracerError, tuple(value.shape))
+            value = functorch.get_unwrapped(value)
+        return value
+    if type(value) in (list, tuple):
+        return type(value)(_taken_out(v, innermost) for v in value)
+    return value
 
 
 def _is_put_aside(tensor: Tensor, innermost: int) -> bool:
@@ -104,7 +130,7 @@ class _ChecksLevels(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not graph.is_tracing():  # a trace captures them
-            check_alive(args)
+            args = taken_out(args)
         return func(*args, **(kwargs or {}))
 
 

@@ -19,11 +19,11 @@ from .custom_function import (
     CustomFunction,
     Given,
     SymbolicZero,
-    check_alive,
     concrete_level,
     difference,
     is_transforming,
     one_level_out,
+    taken_out,
     tangent_argument,
 )
 from .flat import Output, arrays_from, as_argument, name_of
@@ -182,9 +182,9 @@ class custom_jvp(CustomFunction):
     def _concrete(self, level: int, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Any:
         with one_level_out(arrays, level) as values:
             output = Output(self(*self._merge(nondiff, spec.unflatten(values))), name_of(self.fun))
-            check_alive(output.tensors)
-        rule = self._rule(nondiff, arrays, spec, output.spec, [TensorType.of(t) for t in output.tensors])
-        results = _GivenJVP(len(arrays), level, rule)(*map(tensor_of, arrays), *output.tensors)
+            values = taken_out(output.tensors)
+        rule = self._rule(nondiff, arrays, spec, output.spec, [TensorType.of(t) for t in values])
+        results = _GivenJVP(len(arrays), level, rule)(*map(tensor_of, arrays), *values)
         return output.spec.unflatten(arrays_from(results, output.kinds))
 
     def _rule(

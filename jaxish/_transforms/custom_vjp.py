@@ -22,11 +22,11 @@ from .custom_function import (
     CustomFunction,
     Given,
     SymbolicZero,
-    check_alive,
     concrete_level,
     difference,
     is_transforming,
     one_level_out,
+    taken_out,
 )
 from .flat import Output, argument_names, arrays_from, as_argument, as_output, float0_zeros, name_of
 from .program import Call, Program, reference, trace_program
@@ -220,13 +220,12 @@ class custom_vjp(CustomFunction):
         with one_level_out(arrays, level) as values:
             if not any(perturbed):
                 unaffected = self(*self._merge(nondiff, spec.unflatten(values)))
-                check_alive(Output(unaffected, name_of(self.fun)).tensors)
+                taken_out(Output(unaffected, name_of(self.fun)).tensors)
                 return unaffected
             result, residuals = self._ran(nondiff, spec.unflatten(values), spec, perturbed)
-            saved = [*map(tensor_of, residuals.arrays)]
-            check_alive([*result.tensors, *saved])
+            values, saved = taken_out((result.tensors, [*map(tensor_of, residuals.arrays)]))
         rule = self._rule(nondiff, arrays, spec, result, residuals, 0)
-        found = _GivenVJP(len(tensors), level, rule, saved)(*tensors, *result.tensors)
+        found = _GivenVJP(len(tensors), level, rule, saved)(*tensors, *values)
         return result.spec.unflatten(arrays_from(found, result.kinds))
 
     def _consistent(self, found: "tuple[_ForwardRule, Output]", program: Program) -> "_ForwardRule":

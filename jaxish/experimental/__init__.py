@@ -1,4 +1,4 @@
 """jax.experimental: what may still change."""
 
-from .._transforms.callbacks import io_callback as io_callback
 from .._experimental.hijax import cur_qdd as cur_qdd
+from .._transforms.callbacks import io_callback as io_callback
