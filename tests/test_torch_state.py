@@ -150,6 +150,20 @@ def test_torchs_own_state_is_left_alone():
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
 
 
+def test_what_a_compiler_switches_on_meanwhile_does_not_stay_on():
+    with pytest.warns(UserWarning, match="Anomaly Detection"):
+        compiling = torch.autograd.detect_anomaly(check_nan=False)  # as torch's compilers do, in another thread
+
+    def f(x):
+        compiling.__exit__()
+        return jax.grad(lambda x: jnp.where(x > 0, x, 0) ** 2)(x)
+
+    compiling.__enter__()
+    found = jax.jit(f)(2.0)
+    assert not torch.is_anomaly_enabled()
+    assert found == 4.0
+
+
 # The user's own torch.func around jaxish: each function is given an Array of the level's tensor.
 T = torch.from_numpy(X)
 FUNCTIONS = {

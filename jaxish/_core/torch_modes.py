@@ -60,11 +60,15 @@ _was_anomaly = False
 
 @contextmanager
 def no_anomaly() -> Iterator[None]:
-    """Within this context manager torch does not look for NaNs in cotangents: in a trace there are no values."""
+    """Within this context manager torch does not look for NaNs in cotangents: in a trace there are no values.
+
+    Compilers note where gradients come from by the same switch, looking for no NaNs, in a thread that runs beside: that is
+    left to them. Switched on again after they are done, it would stay on for good.
+    """
     global _traces, _was_anomaly
     with _lock:  # the switch is the whole process's
         if not _traces:
-            _was_anomaly = torch.is_anomaly_enabled()
+            _was_anomaly = torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled()
         _traces += 1
         if _was_anomaly:
             torch.set_anomaly_enabled(False)
