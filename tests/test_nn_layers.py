@@ -75,6 +75,14 @@ def test_rows_without_elements_and_large_masked_ones(name):
     agree(program)
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("axis", [-1, 0, (0, 1)])
+def test_complex_rows(name, axis):
+    x = np.array([[1 + 2j, 3 - 1j, 0.5], [1j, 2, 2 - 4j]], np.complex64)
+    agree(lambda j: getattr(j.nn, name)(x, axis=axis))
+    agree(lambda j: j.grad(lambda x: (abs(getattr(j.nn, name)(x, axis=axis)) ** 2).sum())(x), atol=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_activations_at_their_edges():
     x = np.array([-12, -9, -3, 0, 6, 6.5, -0.0, np.inf, -np.inf], "float32")

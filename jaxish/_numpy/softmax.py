@@ -10,6 +10,7 @@ from .._core import selection
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
+from .._tensors.ordering import extremum
 
 Axis = int | Sequence[int] | None
 
@@ -31,7 +32,7 @@ def finite_max(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
     held = x.detach() if mask is None else selection.where(mask, x, -torch.inf).detach()
     if not held.numel():
         return torch.zeros([1 if i in dims else n for i, n in enumerate(held.shape)], dtype=x.dtype, device=x.device)
-    top = held.amax(dims, keepdim=True) if dims else held
+    top = extremum(held, dims, greatest=True, keepdim=True) if dims else held
     return selection.where(torch.isfinite(top), top, 0)
 
 
@@ -48,7 +49,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
     (found,), _ = promote_inexact("softmax", x)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
-    if len(dims) == 1 and mask is None:
+    if len(dims) == 1 and mask is None and not found.is_complex():
         return Array(torch.softmax(found, dims[0]), False)
     raised = raised_within(found - finite_max(found, dims, mask), mask)
     total = sum_over(raised, dims, True)
@@ -59,7 +60,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     """Return the logarithm of `softmax`; minus infinity outside `where`."""
     (found,), _ = promote_inexact("log_softmax", x)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
-    if len(dims) == 1 and mask is None:
+    if len(dims) == 1 and mask is None and not found.is_complex():
         return Array(torch.log_softmax(found, dims[0]), False)
     shifted = found - finite_max(found, dims, mask)
     result = shifted - torch.log(sum_over(raised_within(shifted, mask), dims, True))
