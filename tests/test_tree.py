@@ -295,3 +295,52 @@ def test_unravel_is_equal_for_equal_structures():
         return results, len(traced)
 
     agree(program)
+
+
+KEYED = {"b": 1.0, "a": {"d": 2.0, "c": 3.0}}
+
+
+@dataclasses.dataclass
+class Holder:
+    held: dict
+
+
+for library in (jax, jaxish):
+    library.tree_util.register_dataclass(Holder, data_fields=["held"], meta_fields=[])
+
+ORDERS = {
+    "map": lambda j: j.tree.map(lambda x: x, KEYED),
+    "unflatten": lambda j: j.tree.unflatten(j.tree.structure(KEYED), [1, 2, 3]),
+    "defaultdict": lambda j: j.tree.map(lambda x: x, collections.defaultdict(list, KEYED)),
+    "OrderedDict": lambda j: j.tree.map(lambda x: x, collections.OrderedDict(KEYED)),
+    "within a class": lambda j: j.tree.map(lambda x: x, Holder({"y": 1.0, "x": KEYED})).held,
+    "within a list": lambda j: j.tree.map(lambda x: x, [(KEYED,)])[0][0],
+    "jit": lambda j: j.jit(lambda t: {"z": t["b"], "y": t["a"]})(KEYED),
+    "vmap": lambda j: j.vmap(lambda x: {"z": x, "y": x})(np.ones(2)),
+    "grad": lambda j: j.grad(lambda t: t["b"] * t["a"]["c"])(KEYED),
+    "scan": lambda j: j.lax.scan(lambda c, x: (c, {"q": x, "p": c["a"]["c"]}), KEYED, np.ones(2, "f"))[1],
+    "eval_shape": lambda j: j.eval_shape(lambda: dict(KEYED)),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_keys_come_back_in_order(name):
+    order = lambda tree: [(k, order(v)) for k, v in tree.items()] if isinstance(tree, dict) else None
+    assert order(ORDERS[name](jaxish)) == order(ORDERS[name](jax))
+
+
+@pytest.mark.parametrize("transform", ["jit", "grad", "vmap", "checkpoint", "linearize"])
+def test_programs_see_keys_in_order(transform):
+    def seen(j):
+        found = []
+
+        def f(tree):
+            found.extend(tree)
+            return sum(j.numpy.sum(x) for x in j.tree.leaves(tree))
+
+        given = j.tree.map(lambda x: np.float32([x]) if transform == "vmap" else x, {"b": 1.0, "a": 2.0, "c": 3.0})
+        given = {k: given[k] for k in ("c", "b", "a")}
+        j.linearize(f, given) if transform == "linearize" else getattr(j, transform)(f)(given)
+        return found
+
+    assert seen(jaxish) == seen(jax)

@@ -1,6 +1,6 @@
 """Pytrees: optree's flattening with JAX's semantics.
 
-None is an empty node, dict keys are sorted, namedtuples, OrderedDict and defaultdict are nodes, and classes join by
+None is an empty node, dict keys are sorted and come back so, namedtuples, OrderedDict and defaultdict are nodes, and classes join by
 registration. Inside the library, hot paths call `flatten` and `PyTreeSpec.unflatten` of optree; what users see is
 `PyTreeDef`, which prints and compares as JAX's does. Key paths are computed by a walk of our own, since optree
 knows nothing of JAX's key classes.
@@ -26,9 +26,47 @@ ClassT = TypeVar("ClassT", bound=type)
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Spec]:
     """Return the leaves of `tree` and its optree spec: the fast form that the transformations use."""
     try:
-        return optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+        leaves, spec = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
     except TypeError as error:
         raise _sorting_error(error) from error
+    return leaves, spec if spec.num_nodes == 1 else _in_order(spec)
+
+
+_LEAF = optree.treespec_leaf(namespace=NAMESPACE)
+_ordered: dict[Spec, Spec] = {}  # specs that compare equal whatever order their keys were given in
+_MOST_ORDERED = 4096
+
+
+def _in_order(spec: Spec) -> Spec:
+    """Return the spec with the keys of dicts in order: so JAX makes them anew, where optree keeps the order it found.
+
+    Programs see it when they iterate over an argument or a result, and split a key at each step.
+    """
+    try:
+        found = _ordered.get(spec)
+    except (TypeError, ValueError):  # static data that cannot be looked up
+        found = None
+    if found is not None:
+        return found
+    is_plain = True
+
+    def ordered(node: Spec) -> Spec:
+        nonlocal is_plain
+        kind = node.type
+        if kind is dict:
+            return optree.treespec_dict(dict.fromkeys(node.entries(), _LEAF), namespace=NAMESPACE)
+        if kind is collections.defaultdict:
+            is_plain, factory = False, node.unflatten([None] * node.num_children).default_factory
+            return optree.treespec_defaultdict(factory, dict.fromkeys(node.entries(), _LEAF), namespace=NAMESPACE)
+        is_plain = is_plain and kind not in _REGISTRY
+        return node
+
+    found = spec.transform(ordered)
+    if is_plain:  # what users' classes hold is not kept alive here
+        if len(_ordered) >= _MOST_ORDERED:
+            _ordered.clear()
+        _ordered[found] = found
+    return found
 
 
 def _sorting_error(error: Exception) -> Exception:
