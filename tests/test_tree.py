@@ -338,7 +338,9 @@ def test_programs_see_keys_in_order(transform):
             found.extend(tree)
             return sum(j.numpy.sum(x) for x in j.tree.leaves(tree))
 
-        given = j.tree.map(lambda x: np.array([x], np.float32) if transform == "vmap" else x, {"b": 1.0, "a": 2.0, "c": 3.0})
+        given = j.tree.map(
+            lambda x: np.array([x], np.float32) if transform == "vmap" else x, {"b": 1.0, "a": 2.0, "c": 3.0}
+        )
         given = {k: given[k] for k in ("c", "b", "a")}
         j.linearize(f, given) if transform == "linearize" else getattr(j, transform)(f)(given)
         return found
