@@ -95,6 +95,25 @@ def leapfrog(jax: Any) -> Any:
     return lambda: f(q, p)
 
 
+def sieve(jax: Any) -> Any:
+    jnp = jax.numpy
+    size = 20_000
+
+    def crossed(i: Any, is_prime: Any) -> Any:
+        cross = lambda k, found: found.at[k * i].set(False)  # noqa: E731
+        return jax.lax.fori_loop(2, (size - 1) // i + 1, cross, is_prime)
+
+    f = jax.jit(lambda x: jax.lax.fori_loop(2, 142, crossed, x))
+    x = jnp.ones(size, bool)
+    return lambda: f(x)
+
+
+def recurrence(jax: Any) -> Any:
+    f = jax.jit(lambda x: jax.lax.fori_loop(1, 20_000, lambda i, x: x.at[i].set(x[i - 1] * 0.5 + i), x))
+    x = jax.numpy.zeros(20_000)
+    return lambda: f(x)
+
+
 def first_call(jax: Any) -> Any:
     """A function that nobody has compiled yet, on the default tier: what a program that runs one long loop waits for."""
     X = jax.random.normal(jax.random.key(0), (442, 10))
@@ -131,5 +150,7 @@ CASES = [
     Case("newton, 10 steps with hessian", newton, 3.0),
     Case("rk4, 1,000 steps", rk4, 3.0),
     Case("leapfrog, 100 steps of 1,000", leapfrog, 3.0),
+    Case("recurrence in an array of 20,000", recurrence, 3.0),
+    Case("sieve of 20,000", sieve, 3.0),
     Case("first call of 20,000 steps", first_call, 3.0),
 ]

@@ -12,7 +12,7 @@ import pytest
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, loop_emitter, native_loop
+from jaxish._compile import background, loop_values, native_loop
 from jaxish._core import config
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -172,7 +172,7 @@ def source_of(function, *args):
 
 
 def test_a_large_body_is_left_to_vectorised_kernels():
-    with pytest.raises(loop_emitter.Unsupported):
+    with pytest.raises(loop_values.Unsupported):
         source_of(
             lambda c: jaxish.lax.scan(lambda c, _: (jaxish.numpy.sin(c), None), c, None, length=3),
             np.ones(50_000, np.float32),
@@ -237,7 +237,7 @@ NESTED = {
 @pytest.mark.parametrize("name", NESTED)
 def test_loops_and_branches_within_a_loop(name, monkeypatch):
     refused = []
-    monkeypatch.setattr(loop_emitter.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
+    monkeypatch.setattr(loop_values.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
 
     def program(j):
         step = lambda c, x: NESTED[name](j, c, x)
@@ -438,3 +438,75 @@ except KeyboardInterrupt:
     environment = {**os.environ, "JAXISH_JIT_TIER": "compiled"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=200)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
+W, ROWS = np.arange(12, dtype=np.float32) * 0.5 + 1, np.arange(12, dtype=np.float32).reshape(4, 3) + 1
+CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+# Loops over an index: the step, and what it starts with. They are to set elements where they lie.
+INDEXED = {
+    "set": (lambda j, i, x: x.at[i].set(x[i - 1] * 0.5 + i), W),
+    "set twice": (lambda j, i, x: x.at[i].set(x[i + 1] + 1).at[i + 1].add(x[i]), W),
+    "exchange": (lambda j, i, x: x.at[i].set(x[i + 1]).at[i + 1].set(x[i]), W),
+    "add": (lambda j, i, x: x.at[i % 5].add(x[i]), W),
+    "a row": (lambda j, i, x: x.at[i].set(x[i - 1] * 2 + 1), ROWS),
+    "a column": (lambda j, i, x: x.at[:, i].set(x[:, i - 1] * 2 + 1), ROWS),
+    "an element": (lambda j, i, x: x.at[i, i].set(x[i - 1, i] + x[i, i - 1]), ROWS),
+    "an element of a slice": (lambda j, i, x: x.at[i % 2, 1, i].add(x[0, i - 1, i]), CUBE),
+    "an element of the transpose": (lambda j, i, x: x.T.at[i].set(9.0 * i).T, ROWS),
+    "reversed": (lambda j, i, x: x[::-1].at[i].set(9.0)[::-1], W),
+    "a factor": (lambda j, i, x: x.at[i].multiply(3.0), W),
+    "several": (lambda j, i, x: x.at[j.numpy.array([0, 3, 7]) + i].set(x[j.numpy.array([1, 2, 3]) * i]), W),
+    "several sums": (lambda j, i, x: x.at[j.numpy.array([0, 3, 3]) + i].add(x[j.numpy.array([1, 2, 3]) * i]), W),
+    "a window": (lambda j, i, x: j.lax.dynamic_update_slice(x, x[:2] * i, (i,)), W),
+    "a window in two dimensions": (lambda j, i, x: j.lax.dynamic_update_slice(x, x[:2, :1] * i + 1, (i, i)), ROWS),
+    "two carries": (lambda j, i, c: (c[0].at[i].set(c[1][i + 1]), c[1].at[i].set(c[0][i])), (W, 3 * W)),
+    "carries exchanged": (lambda j, i, c: (c[1], c[0].at[i].set(7.0)), (W, 2 * W)),
+    "a carry that stays": (lambda j, i, c: (c[0], c[1] + c[0][i]), (W, np.float32(0))),
+    "read after it was set": (
+        lambda j, i, c: (lambda y: (y, c[1] * 0.5 + y[i] + y.sum()))(c[0].at[i].set(c[1])), (W, np.float32(0)),
+    ),
+    "a loop within": (
+        lambda j, i, x: j.lax.fori_loop(0, i % 3 + 1, lambda k, x: x.at[k].set(x[i % 4] + k), x), W,
+    ),
+    "a loop of rows within": (
+        lambda j, i, x: j.lax.scan(lambda c, r: (c.at[i].add(r), c[0]), x, np.ones((2, 3), np.float32))[0], ROWS,
+    ),
+    "a branch within": (lambda j, i, x: j.lax.cond(x[i] > 3, lambda x: x.at[i].set(0.0), lambda x: x, x), W),
+    "an index that is carried": (lambda j, i, x: x.at[x[i] % 8].set(x[i] + i), np.arange(8, dtype=np.int32)),
+    "flags": (lambda j, i, x: x.at[(i * i) % 8].set(~x[i]), np.zeros(8, bool)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", ["fori", "scan", "while", "vmap", "grad"])
+@pytest.mark.parametrize("name", INDEXED)
+def test_elements_are_set_where_they_lie(name, loop, monkeypatch):
+    refused = []
+    monkeypatch.setattr(loop_values.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
+    step, start = INDEXED[name]
+
+    def program(j):
+        run = lambda x: j.lax.fori_loop(-5, 15, lambda i, x: step(j, i, x), x)
+        first = j.tree.map(j.numpy.asarray, start)
+        if loop == "scan":
+            return j.jit(lambda x: j.lax.scan(lambda c, i: (step(j, i, c), c), x, j.numpy.arange(-5, 15)))(first)
+        if loop == "while":
+            body = lambda c: (c[0] + 1, step(j, c[0], c[1]))
+            return j.jit(lambda x: j.lax.while_loop(lambda c: c[0] < 15, body, (-5, x)))(first)
+        if loop == "vmap":
+            return j.jit(j.vmap(run))(j.tree.map(lambda x: j.numpy.stack([x, x[::-1] if x.ndim else x]), first))
+        if loop == "grad" and name not in ("an index that is carried", "flags"):
+            return j.jit(j.grad(lambda x: sum(v.sum() for v in j.tree.leaves(run(x)))))(first)
+        return j.jit(run)(first)
+
+    agree(program, rtol=1e-5)
+    assert loop in ("vmap", "grad") or not refused
+
+
+def test_a_large_array_is_no_obstacle_to_setting_an_element():
+    text = source_of(
+        lambda x: jaxish.lax.scan(lambda c, i: (c.at[i].set(i), c[i]), x, jaxish.numpy.arange(3)),
+        np.ones(1_000_000, np.float32),
+    )
+    assert "< 1000000; ++i" not in text  # no loop over its elements

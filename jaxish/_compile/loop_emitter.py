@@ -10,7 +10,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,50 +20,13 @@ from .._core import graph
 from .._core.graph import Graph
 from .._core.primitive import Primitive
 from .._core.target import LOOP
+from . import loop_indexing
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
+from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over, unflat
 
 _MOST_ELEMENTS = 32768  # of all values of a step together: beyond, kernels in parallel win
 _MOST_PRODUCTS = 65536  # of one matrix product
 _MOST_OPERATIONS = 400
-
-
-class Unsupported(Exception):
-    """The body has something that this module does not write out."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor in C++: shape, dtype, and the expression of one element at given index expressions.
-
-    What `is_held` is in memory: its elements are read, not computed.
-    """
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    load: Callable[[Sequence[str]], str]
-    is_held: bool = False
-
-
-def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:
-    """Return the place in memory of the element of a contiguous array at these index expressions."""
-    terms, stride = [], 1
-    for i, n in zip(reversed(index), reversed(shape), strict=True):
-        if n != 1:
-            terms.append(i if stride == 1 else f"({i})*{stride}")
-        stride *= n
-    return "+".join(reversed(terms)) or "0"
-
-
-def _in_buffer(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
-    return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]", is_held=True)
-
-
-def _unflat(flat: str, shape: Sequence[int]) -> list[str]:
-    index, stride = [], math.prod(shape)
-    for n in shape:
-        stride = max(stride // max(n, 1), 1)
-        index.append("0" if n == 1 else f"(({flat})/{stride})%{n}")
-    return index
 
 
 # Keyword arguments that are looked at, or say nothing that a result's type does not say.
@@ -103,9 +66,15 @@ def _spelled_out(body: Graph) -> Graph:
 
 
 def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
-    """Return statements that store results, all of which were computed from the targets' old values."""
+    """Return statements that store results, all of which were computed from the targets' old values.
+
+    What is an update of its target is made one.
+    """
     lines = []
     for target, value in zip(targets, results, strict=True):
+        if value.place is not None:
+            lines += value.updates
+            continue
         index = [f"i{d}" for d in range(len(value.shape))]
         lines.append(
             f"{loops_over(index, value.shape)}{target}[{flat_index(index, value.shape)}] = {value.load(index)};"
@@ -126,8 +95,11 @@ class Emitter:
         self.elements = 0 if outer is None else outer.elements
         self._names = itertools.count() if outer is None else outer._names
 
-    def emit(self, inputs: Sequence[Value]) -> list[Value]:
-        """Append the statements that compute the body's results from `inputs`; return the results."""
+    def emit(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
+        """Append the statements that compute the body's results from `inputs`; return the results.
+
+        The first results are what the inputs `carries` become. Those that are updates of them are not stored.
+        """
         nodes = self.body.module.graph
         if len(nodes.nodes) > _MOST_OPERATIONS:
             raise Unsupported("the body is long")
@@ -140,7 +112,10 @@ class Emitter:
                 self.values[node] = self._call(node)
             elif node.op != "output":
                 raise Unsupported(node.op)
-        results = [self.stored(self.values[n]) for n in nodes.output_node().args[0]]  # pyright: ignore
+        found: list[Value] = [self.values[n] for n in nodes.output_node().args[0]]  # pyright: ignore
+        kept = [v.is_update_of(c) for v, c in zip(found, inputs[carries.start : carries.stop], strict=False)]
+        kept += [False] * (len(found) - len(kept))
+        results = [v if k else self.stored(v) for v, k in zip(found, kept, strict=True)]
         assert [(v.shape, v.dtype) for v in results] == [(t.shape, t.dtype) for t in self.body.out_types]
         return results
 
@@ -168,7 +143,7 @@ class Emitter:
             value = view(tuple(meta.shape), operand, *rest)
         else:
             value = self._computed(name, node, tuple(meta.shape), meta.dtype)
-            if len(node.users) > 1 or math.prod(value.shape) == 1:
+            if (len(node.users) > 1 or math.prod(value.shape) == 1) and value.place is None:
                 value = self.stored(value)
         assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
         return value
@@ -310,40 +285,41 @@ class Emitter:
         self.lines.append(
             f"{loops_over(index, value.shape)}{name}[{flat_index(index, value.shape)}] = {value.load(index)};"
         )
-        return _in_buffer(name, value.shape, value.dtype)
+        return in_buffer(name, value.shape, value.dtype)
 
     def _held(self, value: Value) -> Value:
         return value if value.is_held else self.stored(value)
 
     # -- loops and branches within a step -----------------------------------------------------------------------
 
-    def _inner(self, body: Graph, inputs: Sequence[Value]) -> tuple[list[str], list[Value]]:
+    def _inner(self, body: Graph, inputs: Sequence[Value], carries: range = range(0)) -> tuple[list[str], list[Value]]:
         inner = Emitter(body, self)
-        results = inner.emit(inputs)
+        results = inner.emit(inputs, carries)
         self.elements = inner.elements
         return inner.lines, results
 
     def _variables(self, values: Sequence[Value]) -> tuple[list[str], list[Value]]:
         """Emit buffers that start as these values; return their names, and what is in them."""
         names = [self._declared(v.shape, v.dtype) for v in values]
-        self.lines += carry_over(names, values)
-        return names, [_in_buffer(n, v.shape, v.dtype) for n, v in zip(names, values, strict=True)]
+        self.lines += carry_over(names, [replace(v, place=None) for v in values])  # of another loop, if of any
+        return names, [in_buffer(n, v.shape, v.dtype, is_carry=True) for n, v in zip(names, values, strict=True)]
 
     def _nested_while(self, loop: Any, inputs: Sequence[Value]) -> list[Value]:
         consts = loop.cond_consts + loop.body_consts
         names, state = self._variables(inputs[consts:])
         test, (going,) = self._inner(loop.cond, [*inputs[: loop.cond_consts], *state])
-        step, results = self._inner(loop.body, [*inputs[loop.cond_consts : consts], *state])
+        given = [*inputs[loop.cond_consts : consts], *state]
+        step, results = self._inner(loop.body, given, range(loop.body_consts, len(given)))
         tested = ["{", *test, f"if (!({going.load([])})) break;", "}"]
         self.lines += ["for (;;) {", *tested, *step, *carry_over(names, results), "}"]
-        return state
+        return [replace(v, place=None, memory=None) for v in state]
 
     def _nested_scan(self, loop: Any, inputs: Sequence[Value]) -> list[Value]:
         head, length = loop.consts + loop.carries, loop.length
         names, state = self._variables(inputs[loop.consts : head])
         step, place = (f"n{next(self._names)}" for _ in range(2))
         slices = [Value(x.shape[1:], x.dtype, lambda i, x=x: x.load([place, *i]), is_held=True) for x in inputs[head:]]
-        body, results = self._inner(loop.body, [*inputs[: loop.consts], *state, *slices])
+        body, results = self._inner(loop.body, [*inputs[: loop.consts], *state, *slices], range(loop.consts, head))
         y_types = loop.body.out_types[loop.carries :]
         ys = [self._declared((length, *t.shape), t.dtype) for t in y_types]
         rows = [f"({y}+{place}*{math.prod(t.shape)})" for y, t in zip(ys, y_types, strict=True)]
@@ -354,8 +330,8 @@ class Emitter:
             *carry_over([*rows, *names], [*results[loop.carries :], *results[: loop.carries]]),
             "}",
         ]
-        stacked = [_in_buffer(y, (length, *t.shape), t.dtype) for y, t in zip(ys, y_types, strict=True)]
-        return [*state, *stacked]
+        stacked = [in_buffer(y, (length, *t.shape), t.dtype) for y, t in zip(ys, y_types, strict=True)]
+        return [*(replace(v, place=None, memory=None) for v in state), *stacked]
 
     def _nested_cond(self, branch: Any, inputs: Sequence[Value]) -> list[Value]:
         index, *operands = inputs
@@ -365,7 +341,7 @@ class Emitter:
             lines, results = self._inner(graph_of_one, operands)
             test = f"if ({index.load([])} == {number}) " if number + 1 < len(branch.branches) else ""
             self.lines += [f"{'else ' if number else ''}{test}{{", *lines, *carry_over(names, results), "}"]
-        return [_in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
+        return [in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
 
     def _accumulated(
         self, shape: tuple[int, ...], dtype: torch.dtype, start: str, body: Callable[[Sequence[str], str], str]
@@ -458,6 +434,8 @@ class Emitter:
         dim %= len(shape)
         # torch joins arrays of one element-less dimension with those of any rank.
         parts = [v for v in map(self.values.__getitem__, nodes) if len(v.shape) == len(shape)]
+        if len(nodes) == 2 and _is_first_slice(nodes[1], nodes[0], dim):
+            return loop_indexing.with_spare(parts[0], dim)
         starts = itertools.accumulate((p.shape[dim] for p in parts), initial=0)
         return self._joined(list(zip(parts, starts, strict=False)), dim, shape, dtype)
 
@@ -468,6 +446,41 @@ class Emitter:
         one = (*shape[:dim], 1, *shape[dim + 1 :])
         parts = [(self._view_reshape(one, self.values[n]), place) for place, n in enumerate(nodes)]
         return self._joined(parts, dim, shape, dtype)
+
+    # -- elements at places that the program computes, which lie in bounds: `at` sees to it
+
+    def _compute_index(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, given: Sequence[fx.Node | None]
+    ) -> Value:
+        return loop_indexing.taken(shape, x, self._places([n and self.values[n] for n in given]))
+
+    def _compute_index_select(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value
+    ) -> Value:
+        return loop_indexing.taken(shape, x, self._places([*[None] * (dim % len(x.shape)), places]))
+
+    def _compute_gather(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value) -> Value:
+        return loop_indexing.gathered(shape, x, dim % len(x.shape), places)
+
+    def _compute_index_put(
+        self,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        x: Value,
+        given: Sequence[fx.Node | None],
+        new: Value,
+        adds: bool = False,
+    ) -> Value:
+        places = self._places([n and self.values[n] for n in given])
+        return loop_indexing.put(x, places, self.stored(new), adds)
+
+    def _compute_scatter_add(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value, new: Value
+    ) -> Value:
+        return loop_indexing.scattered(x, dim % len(shape), self.stored(places), self.stored(new))
+
+    def _places(self, given: Sequence[Value | None]) -> list[Value | None]:
+        return [v if v is None else self.stored(v) for v in given]
 
     # -- arrays with parts of another, of what reading a part is differentiated to
 
@@ -532,16 +545,18 @@ class Emitter:
 
     def _view_reshape(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
         assert math.prod(shape) == math.prod(x.shape)
-        return Value(shape, x.dtype, lambda i: x.load(_unflat(flat_index(i, shape), x.shape)))
+        if shape == x.shape:
+            return x
+        return x.seen(shape, lambda i: unflat(flat_index(i, shape), x.shape), in_order=True)
 
     _view_unsqueeze = _view_squeeze = _view_reshape  # a trace records view as reshape
 
     def _view_permute(self, shape: tuple[int, ...], x: Value, dims: Sequence[int]) -> Value:
         order = [d % len(dims) for d in dims]
-        return Value(shape, x.dtype, lambda i: x.load([i[order.index(d)] for d in range(len(order))]))
+        return x.seen(shape, lambda i: [i[order.index(d)] for d in range(len(order))])
 
     def _view_t(self, shape: tuple[int, ...], x: Value) -> Value:
-        return Value(shape, x.dtype, lambda i: x.load(list(reversed(i))))
+        return x.seen(shape, lambda i: list(reversed(i)))
 
     def _view_transpose(self, shape: tuple[int, ...], x: Value, first: int, second: int) -> Value:
         order = list(range(len(shape)))
@@ -555,7 +570,7 @@ class Emitter:
         )
 
     def _view_expand(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
-        return Value(shape, x.dtype, lambda i: x.load(_broadcast(i, x.shape)))
+        return Value(shape, x.dtype, lambda i: x.load(broadcast(i, x.shape)))
 
     def _view_select(self, shape: tuple[int, ...], x: Value, dim: int, index: int) -> Value:
         axis, place = dim % len(x.shape), index % x.shape[dim]
@@ -572,14 +587,11 @@ class Emitter:
     ) -> Value:
         axis = dim % len(x.shape)
         first = slice(start, end, step).indices(x.shape[axis])[0]
+        if (first, step) == (0, 1):
+            return x.seen(shape, lambda i: i, in_order=axis == 0)
         return Value(
             shape, x.dtype, lambda i: x.load([f"({v})*{step}+{first}" if d == axis else v for d, v in enumerate(i)])
         )
-
-
-def _broadcast(index: Sequence[str], shape: Sequence[int]) -> list[str]:
-    tail = index[len(index) - len(shape) :]
-    return ["0" if n == 1 else i for i, n in zip(tail, shape, strict=True)]
 
 
 def _at(operand: Any, index: Sequence[str], shape: Sequence[int], dtype: torch.dtype) -> str:
@@ -587,7 +599,7 @@ def _at(operand: Any, index: Sequence[str], shape: Sequence[int], dtype: torch.d
     if not isinstance(operand, Value):
         return _literal(operand, dtype)
     assert torch.broadcast_shapes(operand.shape, shape) == torch.Size(shape)
-    text = operand.load(_broadcast(index, operand.shape))
+    text = operand.load(broadcast(index, operand.shape))
     return text if operand.dtype is dtype else f"convert<{C_TYPES[dtype]}>({text})"
 
 
@@ -597,10 +609,9 @@ def _common(operands: Sequence[Any]) -> torch.dtype:
     return torch.result_type(*given) if len(given) == 2 else given[0].dtype
 
 
+def _is_first_slice(part: fx.Node, whole: fx.Node, dim: int) -> bool:
+    return part.target is torch.ops.aten.slice.Tensor and part.args == (whole, dim, 0, 1)
+
+
 def _namespace(node: fx.Node) -> str:
     return getattr(node.target, "namespace", "")
-
-
-def loops_over(index: Sequence[str], shape: Sequence[int]) -> str:
-    """Return the heads of nested loops that run these index variables over a shape."""
-    return "".join(f"for (int {i} = 0; {i} < {n}; ++{i}) " for i, n in zip(index, shape, strict=True))

@@ -92,6 +92,10 @@ template <class T, class S> static inline T convert(S x) {
     return T(x);
   }
 }
+template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
+  i += i < 0 ? n : 0;
+  return i < 0 ? 0 : i >= n ? n - 1 : i;
+}
 template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
 template <class T, int n, int m> static void solve(T* a, T* b) {  // Gaussian elimination with row pivoting, in place
   for (int k = 0; k < n; ++k) {

@@ -32,9 +32,10 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
-from .loop_emitter import Emitter, Unsupported, Value, carry_over, flat_index
+from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
+from .loop_values import Unsupported, Value, flat_index, in_buffer
 
 _log = logging.getLogger("jaxish")
 
@@ -114,11 +115,13 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         *(f"x{i}" for i in range(len(types) - head)),
     ]
     values = [
-        _buffer(n, t, f"step*{_size(t)}+" if i >= head else "")
+        in_buffer(n, t.shape, t.dtype, is_carry=True)
+        if consts <= i < head
+        else _buffer(n, t, f"step*{_size(t)}+" if i >= head else "")
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
     emitter = Emitter(body)
-    results = emitter.emit(values)
+    results = emitter.emit(values, range(consts, head))
     declared = [
         _pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True)) if not consts <= i < head
     ]
@@ -144,7 +147,7 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     types = [*cond.in_types[:cond_consts], *body.in_types[:body_consts]]
     sizes = _sizes([*types, *carry_types])
     constants = [_buffer(n, t) for n, t in zip(names, types, strict=True)]
-    state = [_buffer(f"s{i}", t) for i, t in enumerate(carry_types)]
+    state = [in_buffer(f"s{i}", t.shape, t.dtype, is_carry=True) for i, t in enumerate(carry_types)]
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     for i, type in enumerate(carry_types):
         declared.append(_pointer(f"s{i}", i, type, "out"))
@@ -152,7 +155,7 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     declared.append(f"int64_t* __restrict__ going = (int64_t*)out[{len(carry_types)}];")
     test, step = Emitter(cond), Emitter(body)
     (holds,) = test.emit([*constants[:cond_consts], *state])
-    results = step.emit([*constants[cond_consts:], *state])
+    results = step.emit([*constants[cond_consts:], *state], range(body_consts, body_consts + len(state)))
     tested = [*test.lines, f"if (!({holds.load([])})) {{ *going = 0; break; }}"]
     inner = [*step.lines, *carry_over([f"s{i}" for i in range(len(state))], results)]
     text = _function(declared, "for (int64_t n = 0; n < length; ++n)", ["{", *tested, "}", *inner])

@@ -101,6 +101,7 @@ CASES = [
 
 # The same of parts of arrays: operands a and b are stacked, so that results are numbers again.
 _PAIR, _SQUARE = "jnp.stack([a, b])", "jnp.stack([a, b, b, a]).reshape(2, 2)"
+_PLACE = "(a > b).astype('int32')"
 _COLUMN = "jnp.concatenate([jnp.reshape(a, (1,)), jnp.reshape(b, (1,))])"
 
 
@@ -138,5 +139,21 @@ CASES += [
         ],
         exact=False,
     ),
+    *_parts(
+        "biuf",
+        [
+            f"{_PAIR}[{_PLACE}]",
+            f"{_SQUARE}[1, {_PLACE}]",
+            f"{_PAIR}[3 * {_PLACE} - 1]",
+            f"jnp.take({_PAIR}, {_PLACE})",
+            f"lax.dynamic_slice({_PAIR}, ({_PLACE},), (1,))[0]",
+            f"{_PAIR}.at[{_PLACE}].set(a)[0]",
+            f"{_SQUARE}.at[:, {_PLACE}].set(b)[0, 1]",
+            f"{_PAIR}.at[5 * {_PLACE}].set(a)[1]",
+            f"jnp.take_along_axis({_SQUARE}, jnp.full((2, 2), {_PLACE}), 0)[0, 1]",
+            f"lax.dynamic_update_slice({_SQUARE}, {_SQUARE}[:1, :1], ({_PLACE} * 0, {_PLACE}))[1, 1]",
+        ],
+    ),
+    *_parts("iuf", [f"{_PAIR}.at[{_PLACE}].add(b)[1]", f"{_SQUARE}.at[0, {_PLACE}].add(b)[0, 1]"]),
     *_parts("biuf", [f"jnp.argmax({_PAIR})", f"jnp.argmin({_PAIR})"], "int"),
 ]

@@ -1,0 +1,155 @@
+"""Elements of a native loop's tensors at indices that the loop computes: reading them, and setting them where they lie.
+
+An index is kept within bounds by `at` (loop_prelude.py), so that no graph reads or writes other memory.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from .loop_operators import OPERATORS
+from .loop_values import Unsupported, Value, broadcast, loops_over
+
+
+def taken(shape: tuple[int, ...], x: Value, places: Sequence[Value | None]) -> Value:
+    """Return the elements of x at indices for some of its dimensions, which broadcast, as torch's indexing gives them."""
+    dims = [d for d, p in enumerate(places) if p is not None]
+    batch = _batch_shape(places)
+    _check_sizes(x, dims)
+    first = _first_of(dims)
+
+    def load(index: Sequence[str]) -> str:
+        entry = index[first : first + len(batch)]
+        others = iter([*index[:first], *index[first + len(batch) :]])
+        given = [*places, *[None] * (len(x.shape) - len(places))]
+        return x.load([next(others) if p is None else _at(p, entry, n) for p, n in zip(given, x.shape, strict=True)])
+
+    return Value(shape, x.dtype, load)
+
+
+def gathered(shape: tuple[int, ...], x: Value, dim: int, places: Value) -> Value:
+    """Return the elements of x whose index along one dimension `places` gives, and whose others are their own."""
+    _check_sizes(x, [dim])
+    return Value(shape, x.dtype, lambda i: x.load([*i[:dim], _at(places, i, x.shape[dim]), *i[dim + 1 :]]))
+
+
+def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Value:
+    """Return x with the elements at indices for some of its dimensions set to `new`, or `new` added to them."""
+    rank = len(x.shape)
+    given = [*places, *[None] * (rank - len(places))]
+    dims = [d for d in range(rank) if given[d] is not None]
+    rest = [d for d in range(rank) if given[d] is None]
+    batch, first = _batch_shape(places), _first_of(dims)
+    if new.dtype is not x.dtype or (x.spare is not None and given[x.spare] is None):
+        raise Unsupported("a row that is none set")
+    _check_sizes(x, dims)
+    entry, inner = [f"e{d}" for d in range(len(batch))], [f"w{d}" for d in rest]
+
+    def positions(entry: Sequence[str]) -> list[str]:
+        return [_at(p, entry, None if d == x.spare else x.shape[d]) for d, p in enumerate(given) if p is not None]
+
+    def combined(old: str, entry: Sequence[str], inner: Sequence[str]) -> str:
+        found = new.load(broadcast([*inner[:first], *entry, *inner[first:]], new.shape))
+        return _sum(x.dtype, old, found) if adds else found
+
+    def load(index: Sequence[str]) -> str:
+        zeros, old = ["0"] * len(batch), x.load(index)
+        test = " && ".join(f"({index[d]}) == {p}" for d, p in zip(dims, positions(zeros), strict=True))
+        return f"(({test}) ? ({combined(old, zeros, [index[d] for d in rest])}) : ({old}))"
+
+    def update(place: Callable[[Sequence[str]], str]) -> str:
+        lets = "".join(f"const int64_t p{d} = {p}; " for d, p in zip(dims, positions(entry), strict=True))
+        target = place([f"{'w' if d in rest else 'p'}{d}" for d in range(rank)])
+        loops = loops_over(inner, [x.shape[d] for d in rest])
+        return f"{loops_over(entry, batch)}{{ {lets}{_within(x)}{loops}{target} = {combined(target, entry, inner)}; }}"
+
+    return _updated(x, update, load if math.prod(batch) == 1 else None)
+
+
+def scattered(x: Value, dim: int, places: Value, new: Value) -> Value:
+    """Return x with `new` added to the elements whose index along one dimension `places` gives."""
+    if new.dtype is not x.dtype or x.spare not in (None, dim):
+        raise Unsupported("a row that is none set")
+    _check_sizes(x, [dim])
+    size = None if dim == x.spare else x.shape[dim]
+    entry = [f"e{d}" for d in range(len(x.shape))]
+
+    def load(index: Sequence[str]) -> str:
+        first = [*index[:dim], "0", *index[dim + 1 :]]
+        old = x.load(index)
+        return f"((({index[dim]}) == {_at(places, first, size)}) ? ({_sum(x.dtype, old, new.load(first))}) : ({old}))"
+
+    def update(place: Callable[[Sequence[str]], str]) -> str:
+        target = place([*entry[:dim], f"p{dim}", *entry[dim + 1 :]])
+        return (
+            f"{loops_over(entry, places.shape)}{{ const int64_t p{dim} = {_at(places, entry, size)}; {_within(x)}"
+            f"{target} = {_sum(x.dtype, target, new.load(entry))}; }}"
+        )
+
+    is_single = all(m == (1 if d == dim else n) for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True)))
+    return _updated(x, update, load if is_single else None)
+
+
+def with_spare(x: Value, dim: int) -> Value:
+    """Return x with its first slice along a dimension once more at the end: what is set there is dropped."""
+    size = x.shape[dim]
+    if not math.prod(x.shape):
+        raise Unsupported("a slice of nothing")
+
+    def load(index: Sequence[str]) -> str:
+        i = index[dim]
+        return x.load([*index[:dim], f"(({i}) < {size} ? ({i}) : 0)", *index[dim + 1 :]])
+
+    shape = (*x.shape[:dim], size + 1, *x.shape[dim + 1 :])
+    memory = x.memory if dim == 0 else None
+    return Value(shape, x.dtype, load, place=x.place, updates=x.updates, memory=memory, spare=dim)
+
+
+def _updated(
+    x: Value, update: Callable[[Callable[[Sequence[str]], str]], str], load: Callable[[Sequence[str]], str] | None
+) -> Value:
+    if x.place is None and load is None:
+        raise Unsupported("several elements set of what is no carry")
+
+    def unknown(index: Sequence[str]) -> str:
+        raise Unsupported("several elements set, and read in the same step")
+
+    updates = () if x.place is None else (*x.updates, update(x.place))
+    return Value(
+        x.shape, x.dtype, load or unknown, place=x.place, updates=updates, memory=x.memory,
+        spare=x.spare,
+    )  # fmt: skip
+
+
+def _first_of(dims: Sequence[int]) -> int:
+    """Return the first dimension of the result that indices for these dimensions make; apart they come before all others."""
+    return dims[0] if list(dims) == list(range(dims[0], dims[-1] + 1)) else 0
+
+
+def _batch_shape(places: Sequence[Value | None]) -> tuple[int, ...]:
+    given = [p for p in places if p is not None]
+    if not given or any(p.dtype not in (torch.int32, torch.int64) for p in given):
+        raise Unsupported("indices that are no integers")
+    return tuple(torch.broadcast_shapes(*(p.shape for p in given)))
+
+
+def _check_sizes(x: Value, dims: Sequence[int]) -> None:
+    if not all(x.shape[d] for d in dims):
+        raise Unsupported("elements of nothing")
+
+
+def _at(places: Value, entry: Sequence[str], size: int | None) -> str:
+    found = places.load(broadcast(entry, places.shape))
+    return found if size is None else f"at<{size}>({found})"
+
+
+def _within(x: Value) -> str:
+    return "" if x.spare is None else f"if (p{x.spare} >= 0 && p{x.spare} < {x.shape[x.spare] - 1}) "
+
+
+def _sum(dtype: torch.dtype, first: str, second: str) -> str:
+    form = OPERATORS["add"].form(dtype)
+    if form is None:
+        raise Unsupported(f"a sum of {dtype}")
+    return form.format(first, second)

@@ -1,0 +1,89 @@
+"""Tensors of a native loop: what the C++ of one element is, and where it lies."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+
+class Unsupported(Exception):
+    """The body has something that this module does not write out."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor in C++: shape, dtype, and the expression of one element at given index expressions.
+
+    What `is_held` is in memory: its elements are read, not computed. What is a carry, in whatever order of its dimensions,
+    has a `place`: the expression of where an element is kept. Some may have been set since: `updates` are the statements
+    that set them there, when nothing is read from there any more.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    load: Callable[[Sequence[str]], str]
+    is_held: bool = False
+    place: Callable[[Sequence[str]], str] | None = None
+    updates: tuple[str, ...] = ()
+    memory: str | None = None  # from where on the elements lie in order, in a carry
+    spare: int | None = None  # the dimension whose last index is none of the carry's
+
+    def seen(
+        self, shape: tuple[int, ...], index: Callable[[Sequence[str]], Sequence[str]], in_order: bool = False
+    ) -> "Value":
+        """Return the same elements in another shape; `index` says which index each had, `in_order` that none was moved."""
+        load, place, memory = self.load, self.place, self.memory if in_order else None
+        if self.spare is not None and shape != self._without_spare:
+            place = memory = None
+        found = Value(shape, self.dtype, lambda i: load(index(i)), updates=self.updates, memory=memory)
+        if memory is not None:
+            return replace(found, place=lambda i: f"{memory}[{flat_index(i, shape)}]")
+        return found if place is None else replace(found, place=lambda i: place(index(i)))
+
+    @property
+    def _without_spare(self) -> tuple[int, ...]:
+        return tuple(n - (d == self.spare) for d, n in enumerate(self.shape))
+
+    def is_update_of(self, carry: "Value") -> bool:
+        """Tell whether the value is what the carry becomes by `updates`, each element in its place."""
+        if self.place is None or carry.place is None or self.shape != carry.shape:
+            return False
+        index = [f"i{d}" for d in range(len(self.shape))]
+        return self.place(index) == carry.place(index)
+
+
+def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:
+    """Return the place in memory of the element of a contiguous array at these index expressions."""
+    terms, stride = [], 1
+    for i, n in zip(reversed(index), reversed(shape), strict=True):
+        if n != 1:
+            terms.append(i if stride == 1 else f"({i})*{stride}")
+        stride *= n
+    return "+".join(reversed(terms)) or "0"
+
+
+def in_buffer(name: str, shape: tuple[int, ...], dtype: torch.dtype, is_carry: bool = False) -> Value:
+    """Return the array that lies in memory from `name` on; a carry's may be written to at the end of a step."""
+    load = lambda i: f"{name}[{flat_index(i, shape)}]"  # noqa: E731
+    return Value(shape, dtype, load, is_held=True, place=load if is_carry else None, memory=name if is_carry else None)
+
+
+def unflat(flat: str, shape: Sequence[int]) -> list[str]:
+    """Return the indices of the element that lies at a place in memory."""
+    index, stride = [], math.prod(shape)
+    for n in shape:
+        stride = max(stride // max(n, 1), 1)
+        index.append("0" if n == 1 else f"(({flat})/{stride})%{n}")
+    return index
+
+
+def broadcast(index: Sequence[str], shape: Sequence[int]) -> list[str]:
+    """Return the indices of an array of this shape where it is broadcast to an array with these."""
+    tail = index[len(index) - len(shape) :]
+    return ["0" if n == 1 else i for i, n in zip(tail, shape, strict=True)]
+
+
+def loops_over(index: Sequence[str], shape: Sequence[int]) -> str:
+    """Return the heads of nested loops that run these index variables over a shape."""
+    return "".join(f"for (int {i} = 0; {i} < {n}; ++{i}) " for i, n in zip(index, shape, strict=True))
