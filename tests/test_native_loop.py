@@ -474,6 +474,41 @@ INDEXED = {
         lambda j, i, x: j.lax.scan(lambda c, r: (c.at[i].add(r), c[0]), x, np.ones((2, 3), np.float32))[0], ROWS,
     ),
     "a branch within": (lambda j, i, x: j.lax.cond(x[i] > 3, lambda x: x.at[i].set(0.0), lambda x: x, x), W),
+    "a branch that keeps what was": (
+        lambda j, i, c: j.lax.cond(
+            c[0][i] > 3, lambda x, y: (x.at[i].set(0.0), x), lambda x, y: (x, y.at[i].add(x[i - 1])), *c
+        ), (W, 2 * W),
+    ),
+    "a branch that exchanges": (
+        lambda j, i, c: j.lax.cond(c[0][i] > 3, lambda x, y: (y.at[i].set(0.0), x), lambda x, y: (x, y), *c), (W, 2 * W),
+    ),
+    "a branch of all of it": (
+        lambda j, i, x: j.lax.cond(i % 2 == 0, lambda x: x.at[i].set(x[i - 1] + x.sum()), lambda x: x * 0.5, x), W,
+    ),
+    "branches without a question of it": (
+        lambda j, i, x: j.lax.switch(
+            i % 3, [lambda x: x.at[i].set(x[i - 1] + 1), lambda x: x.at[i + 1].add(x[0]), lambda x: x], x
+        ), W,
+    ),
+    "loops within, exchanged": (
+        lambda j, i, c: (c[1], j.lax.fori_loop(0, 2, lambda k, x: x.at[k].set(x[i % 4] + k), c[0])), (W, 2 * W),
+    ),
+    "two loops within": (
+        lambda j, i, x: j.lax.fori_loop(
+            0, 2, lambda k, x: x.at[k + 1].set(x[k]), j.lax.fori_loop(0, i % 3, lambda k, x: x.at[k].add(x[i % 4]), x)
+        ), W,
+    ),
+    "a loop within, and what was": (
+        lambda j, i, c: (j.lax.fori_loop(0, 2, lambda k, x: x.at[k].set(x[i % 4] + k), c[0]), c[0] + c[1] * 0.1), (W, 2 * W),
+    ),
+    "a loop within after it was set": (
+        lambda j, i, x: j.lax.fori_loop(0, 2, lambda k, x: x.at[k].set(x[i % 4] + k), x.at[i].set(3.0)), W,
+    ),
+    "a while loop within": (
+        lambda j, i, x: j.lax.while_loop(
+            lambda c: (c[0] < 4) & (c[1][c[0]] < 9), lambda c: (c[0] + 1, c[1].at[c[0]].add(c[1][c[0] + 1])), (i % 3, x)
+        )[1], W,
+    ),
     "an index that is carried": (lambda j, i, x: x.at[x[i] % 8].set(x[i] + i), np.arange(8, dtype=np.int32)),
     "flags": (lambda j, i, x: x.at[(i * i) % 8].set(~x[i]), np.zeros(8, bool)),
 }  # fmt: skip

@@ -92,6 +92,7 @@ class Emitter:
         self.lines: list[str] = []
         self.values: dict[fx.Node, Value] = {}
         self.several: dict[fx.Node, Sequence[Value]] = {}  # the results of loops and branches
+        self.carries: set[fx.Node] = set()
         self.elements = 0 if outer is None else outer.elements
         self._names = itertools.count() if outer is None else outer._names
 
@@ -100,21 +101,27 @@ class Emitter:
 
         The first results are what the inputs `carries` become. Those that are updates of them are not stored.
         """
+        found = self._computed_from(inputs, carries)
+        kept = [v.is_update_of(c) for v, c in zip(found, inputs[carries.start : carries.stop], strict=False)]
+        return self._settled(found, [*kept, *[False] * (len(found) - len(kept))])
+
+    def _computed_from(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
         nodes = self.body.module.graph
         if len(nodes.nodes) > _MOST_OPERATIONS:
             raise Unsupported("the body is long")
         assert [(v.shape, v.dtype) for v in inputs] == [(t.shape, t.dtype) for t in self.body.in_types]
-        placeholders = iter(inputs)
+        placeholders = nodes.find_nodes(op="placeholder")
+        self.values.update(zip(placeholders, inputs, strict=True))
+        self.carries = set(placeholders[carries.start : carries.stop])
         for node in nodes.nodes:
-            if node.op == "placeholder":
-                self.values[node] = next(placeholders)
-            elif node.op == "call_function":
+            if node.op == "call_function":
                 self.values[node] = self._call(node)
-            elif node.op != "output":
+            elif node.op not in ("placeholder", "output"):
                 raise Unsupported(node.op)
-        found: list[Value] = [self.values[n] for n in nodes.output_node().args[0]]  # pyright: ignore
-        kept = [v.is_update_of(c) for v, c in zip(found, inputs[carries.start : carries.stop], strict=False)]
-        kept += [False] * (len(found) - len(kept))
+        return [self.values[n] for n in nodes.output_node().args[0]]  # pyright: ignore
+
+    def _settled(self, found: Sequence[Value], kept: Sequence[bool]) -> list[Value]:
+        """Store results, but for those that are kept as updates: from there on nothing is read of what they update."""
         results = [v if k else self.stored(v) for v, k in zip(found, kept, strict=True)]
         assert [(v.shape, v.dtype) for v in results] == [(t.shape, t.dtype) for t in self.body.out_types]
         return results
@@ -126,7 +133,7 @@ class Emitter:
             value = self._part(*node.args)
             assert isinstance(meta, Tensor)
         elif isinstance(node.target, Primitive) and (nested := getattr(self, f"_nested_{name}", None)) is not None:
-            self.several[node] = nested(node.target, [self._held(v) for v in self._arguments(node)])
+            self.several[node] = nested(node, node.target, [self._held(v) for v in self._arguments(node)])
             return Value((), torch.bool, _no_element)
         elif name in _SEVERAL_RESULTS or (isinstance(node.target, Primitive) and name in INSTRUCTIONS):
             return Value((), torch.bool, _no_element)  # nothing reads it but getitem, which looks at the node
@@ -298,25 +305,33 @@ class Emitter:
         self.elements = inner.elements
         return inner.lines, results
 
-    def _variables(self, values: Sequence[Value]) -> tuple[list[str], list[Value]]:
-        """Emit buffers that start as these values; return their names, and what is in them."""
-        names = [self._declared(v.shape, v.dtype) for v in values]
-        self.lines += carry_over(names, [replace(v, place=None) for v in values])  # of another loop, if of any
+    def _lent(self, node: fx.Node) -> list[bool]:
+        """Tell of a loop's or branch's operands which are carries that nothing else reads: it may change them where they lie."""
+        mine = [a in self.carries and set(a.users) == {node} and node.args.count(a) == 1 for a in node.args]
+        return [m and self.values[a].memory is not None for m, a in zip(mine, node.args, strict=True)]
+
+    def _variables(self, values: Sequence[Value], lent: Sequence[bool]) -> tuple[list[str], list[Value]]:
+        """Emit buffers that start as these values; return their names, and what is in them. What is lent has one already."""
+        names = [v.memory if own else self._declared(v.shape, v.dtype) for v, own in zip(values, lent, strict=True)]
+        new = [(n, replace(v, place=None)) for n, v, own in zip(names, values, lent, strict=True) if not own]
+        self.lines += carry_over([n for n, _ in new], [v for _, v in new])
         return names, [in_buffer(n, v.shape, v.dtype, is_carry=True) for n, v in zip(names, values, strict=True)]
 
-    def _nested_while(self, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+    def _nested_while(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
         consts = loop.cond_consts + loop.body_consts
-        names, state = self._variables(inputs[consts:])
+        lent = self._lent(node)[consts:]
+        names, state = self._variables(inputs[consts:], lent)
         test, (going,) = self._inner(loop.cond, [*inputs[: loop.cond_consts], *state])
         given = [*inputs[loop.cond_consts : consts], *state]
         step, results = self._inner(loop.body, given, range(loop.body_consts, len(given)))
         tested = ["{", *test, f"if (!({going.load([])})) break;", "}"]
         self.lines += ["for (;;) {", *tested, *step, *carry_over(names, results), "}"]
-        return [replace(v, place=None, memory=None) for v in state]
+        return _after_loop(state, lent)
 
-    def _nested_scan(self, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+    def _nested_scan(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
         head, length = loop.consts + loop.carries, loop.length
-        names, state = self._variables(inputs[loop.consts : head])
+        lent = self._lent(node)[loop.consts : head]
+        names, state = self._variables(inputs[loop.consts : head], lent)
         step, place = (f"n{next(self._names)}" for _ in range(2))
         slices = [Value(x.shape[1:], x.dtype, lambda i, x=x: x.load([place, *i]), is_held=True) for x in inputs[head:]]
         body, results = self._inner(loop.body, [*inputs[: loop.consts], *state, *slices], range(loop.consts, head))
@@ -331,17 +346,33 @@ class Emitter:
             "}",
         ]
         stacked = [in_buffer(y, (length, *t.shape), t.dtype) for y, t in zip(ys, y_types, strict=True)]
-        return [*(replace(v, place=None, memory=None) for v in state), *stacked]
+        return [*_after_loop(state, lent), *stacked]
 
-    def _nested_cond(self, branch: Any, inputs: Sequence[Value]) -> list[Value]:
+    def _nested_cond(self, node: fx.Node, branch: Any, inputs: Sequence[Value]) -> list[Value]:
         index, *operands = inputs
+        emitters, found = [], []
+        for body in branch.branches:
+            emitters.append(Emitter(body, self))
+            found.append(emitters[-1]._computed_from(operands))
+            self.elements = emitters[-1].elements
+        lent = [v for v, own in zip(operands, self._lent(node)[1:], strict=True) if own]
+        updated: list[Value | None] = []
+        for results in zip(*found, strict=True):
+            updated.append(next((v for v in lent if all(r.is_update_of(v) for r in results)), None))
+            lent = [v for v in lent if v is not updated[-1]]  # another result may be what it was before
         types = branch.branches[0].out_types
-        names = [self._declared(t.shape, t.dtype) for t in types]
-        for number, graph_of_one in enumerate(branch.branches):
-            lines, results = self._inner(graph_of_one, operands)
-            test = f"if ({index.load([])} == {number}) " if number + 1 < len(branch.branches) else ""
-            self.lines += [f"{'else ' if number else ''}{test}{{", *lines, *carry_over(names, results), "}"]
-        return [in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
+        names = [v.memory if v else self._declared(t.shape, t.dtype) for v, t in zip(updated, types, strict=True)]
+        kept = [v is not None for v in updated]
+        for number, (emitter, values) in enumerate(zip(emitters, found, strict=True)):
+            emitter.elements = self.elements
+            results = emitter._settled(values, kept)
+            self.elements = emitter.elements
+            test = f"if ({index.load([])} == {number}) " if number + 1 < len(emitters) else ""
+            self.lines += [
+                f"{'else ' if number else ''}{test}{{", *emitter.lines, *carry_over(names, results), "}",
+            ]  # fmt: skip
+        made = [in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
+        return [v or m for v, m in zip(updated, made, strict=True)]
 
     def _accumulated(
         self, shape: tuple[int, ...], dtype: torch.dtype, start: str, body: Callable[[Sequence[str], str], str]
@@ -607,6 +638,11 @@ def _common(operands: Sequence[Any]) -> torch.dtype:
     """Return the dtype to which torch promotes these operands."""
     given = [torch.empty(o.shape, dtype=o.dtype, device="meta") if isinstance(o, Value) else o for o in operands]
     return torch.result_type(*given) if len(given) == 2 else given[0].dtype
+
+
+def _after_loop(state: Sequence[Value], lent: Sequence[bool]) -> list[Value]:
+    """Return the values of a loop's variables: those that are no carries of this step cannot be updated any more."""
+    return [v if own else replace(v, place=None, memory=None) for v, own in zip(state, lent, strict=True)]
 
 
 def _is_first_slice(part: fx.Node, whole: fx.Node, dim: int) -> bool:
