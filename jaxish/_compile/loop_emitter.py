@@ -308,11 +308,12 @@ class Emitter:
     def _lent(self, node: fx.Node) -> list[bool]:
         """Tell of a loop's or branch's operands which are carries that nothing else reads: it may change them where they lie."""
         mine = [a in self.carries and set(a.users) == {node} and node.args.count(a) == 1 for a in node.args]
-        return [m and self.values[a].memory is not None for m, a in zip(mine, node.args, strict=True)]
+        return [m and self.values[a].memory is not None for m, a in zip(mine, node.args, strict=True)]  # pyright: ignore
 
     def _variables(self, values: Sequence[Value], lent: Sequence[bool]) -> tuple[list[str], list[Value]]:
         """Emit buffers that start as these values; return their names, and what is in them. What is lent has one already."""
-        names = [v.memory if own else self._declared(v.shape, v.dtype) for v, own in zip(values, lent, strict=True)]
+        kept = [v.memory if own else None for v, own in zip(values, lent, strict=True)]
+        names = [k or self._declared(v.shape, v.dtype) for k, v in zip(kept, values, strict=True)]
         new = [(n, replace(v, place=None)) for n, v, own in zip(names, values, lent, strict=True) if not own]
         self.lines += carry_over([n for n, _ in new], [v for _, v in new])
         return names, [in_buffer(n, v.shape, v.dtype, is_carry=True) for n, v in zip(names, values, strict=True)]
@@ -361,7 +362,7 @@ class Emitter:
             updated.append(next((v for v in lent if all(r.is_update_of(v) for r in results)), None))
             lent = [v for v in lent if v is not updated[-1]]  # another result may be what it was before
         types = branch.branches[0].out_types
-        names = [v.memory if v else self._declared(t.shape, t.dtype) for v, t in zip(updated, types, strict=True)]
+        names = [(v and v.memory) or self._declared(t.shape, t.dtype) for v, t in zip(updated, types, strict=True)]
         kept = [v is not None for v in updated]
         for number, (emitter, values) in enumerate(zip(emitters, found, strict=True)):
             emitter.elements = self.elements
