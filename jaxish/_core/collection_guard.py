@@ -27,9 +27,9 @@ def _note_collection(phase: str, info: Any) -> None:
     _state.collecting = phase == "start"
 
 
-def _finalized(array: Array) -> None:
-    level = array_garbage_collection_guard.value
-    if not _state.collecting or level in (None, "allow") or array.is_deleted():
+def _finalized(array: Array, guard: Any = array_garbage_collection_guard, state: _State = _state) -> None:
+    # By its own names: when the interpreter ends the module's are gone.
+    if not state.collecting or (level := guard.value) in (None, "allow") or array.is_deleted():
         return
     _log.error(
         "`jax.Array` was deleted by the Python garbage collector instead of reference counting: %s. Break the reference "
