@@ -104,6 +104,7 @@ _PRIVATE = {
 
 # Names of theirs that are called otherwise here.
 _RENAMED = {
+    "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
     "jax._src.xla_bridge._backends": ("jaxish._transforms.backends", "initialized_backends"),
 }

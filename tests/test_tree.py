@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import re
 from typing import NamedTuple
 
 import jax
@@ -346,3 +347,37 @@ def test_programs_see_keys_in_order(transform):
         return found
 
     assert seen(jaxish) == seen(jax)
+
+
+A = np.ones(2, "f")
+
+NO_PREFIX = {
+    "types": lambda j: j.tree.map(lambda x, y: x, {"a": 1, "c": [1, 2]}, {"a": 1, "c": None}, is_leaf=lambda x: x is None),
+    "keys": lambda j: j.tree.map(lambda x, y: x, {"a": 1}, {"b": 1}),
+    "lengths": lambda j: j.tree.map(lambda x, y: x, (1, (2,)), (1, (2, 3))),
+    "numbers of keys": lambda j: j.tree.map(lambda x, y: x, {"a": 1}, {"a": 1, "b": 2}),
+    "with paths": lambda j: j.tree.map_with_path(lambda p, x, y: x, [(1, 2)], [[1, 2]]),
+    "in_axes": lambda j: j.vmap(lambda x: x, in_axes=([0],))({"a": A}),
+    "in_axes of several": lambda j: j.vmap(lambda x: x, in_axes=({"a": [0], "b": (0, 0)},))({"a": A, "b": (A,)}),
+    "out_axes": lambda j: j.vmap(lambda x: x, out_axes=(0, 0))(A),
+    "in_shardings": lambda j: j.jit(lambda x: x, in_shardings=({"a": None},))([A]),
+    "devices": lambda j: j.device_put({"a": 1, "b": 2}, {"a": [None, None], "b": (None, None)}),
+    "local data": lambda j: j.make_array_from_process_local_data(j.devices()[0], {"a": A}, {"a": (2,), "b": (3,)}),
+    "specs": lambda j: j.shard_map(
+        lambda x: x, mesh=j.make_mesh((1,), ("x",)), in_specs=({"a": j.P("x")},), out_specs=j.P("x")
+    )(A),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_PREFIX)
+def test_where_a_tree_is_no_prefix(name):
+    def told(j):
+        with pytest.raises(ValueError) as caught:
+            NO_PREFIX[name](j)
+        found = re.findall(r"pytree structure error: (different .* at key path)\n *(.*)", str(caught.value))
+        return [
+            (kind, path.replace("pjit", "jit").replace("broadcast_prefix prefix_tree", "global_shape"))
+            for kind, path in found
+        ]
+
+    assert told(jaxish) == told(jax)

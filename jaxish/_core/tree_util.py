@@ -3,13 +3,14 @@
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import optree
 
 from . import tree as _tree
 from .tree import IsLeaf, KeyPath, PyTreeDef, register_pytree_node
+from .tree_differences import prefix_errors
 
 _MISSING = object()
 
@@ -41,8 +42,16 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     Raises `ValueError` when a tree of `rest` does not have the structure of `tree` as a prefix.
     """
     leaves, spec = _tree.flatten(tree, is_leaf)
-    others = [spec.flatten_up_to(r) for r in rest]
-    return spec.unflatten(map(f, leaves, *others))
+    return spec.unflatten(map(f, leaves, *_parts("tree_map", spec, tree, rest, is_leaf)))
+
+
+def _parts(function: str, spec: Any, tree: Any, rest: Sequence[Any], is_leaf: IsLeaf) -> list[list[Any]]:
+    """Return what other trees have where `tree` has leaves. Raises `ValueError` where it is no prefix of one."""
+    try:
+        return [spec.flatten_up_to(r) for r in rest]
+    except ValueError as error:
+        errors = (e(f"{function} tree") for r in rest for e in prefix_errors(tree, r, is_leaf))
+        raise next(errors, error) from None
 
 
 def tree_reduce(
@@ -146,7 +155,7 @@ def tree_map_with_path(
 ) -> Any:
     """Like `tree_map`, with the key path as first argument of `f`."""
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    others = [treedef.flatten_up_to(r) for r in rest]
+    others = _parts("tree_map_with_path", treedef, tree, rest, None if is_leaf_takes_path else is_leaf)
     paths, leaves = zip(*pairs, strict=True) if pairs else ((), ())
     return treedef.unflatten(map(f, paths, leaves, *others))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from .._core import tree
 from .._core.avals import ShapeDtypeStruct, aval_of
+from .._core.tree_differences import broadcast_prefix
 from .dimensions import Dimension
 from .parsing import Parser
 from .scopes import SymbolicScope
@@ -39,12 +40,7 @@ def symbolic_args_specs(
     leaves, spec = tree.flatten(args)
     avals = [leaf if isinstance(leaf, ShapeDtypeStruct) else aval_of(leaf) for leaf in leaves]
     given = tuple(shapes_specs) if isinstance(args, tuple) and isinstance(shapes_specs, list) else shapes_specs
-    try:
-        texts = tree.broadcast_prefix(given, spec, is_leaf=lambda x: x is None)
-    except ValueError as error:
-        raise ValueError(
-            f"pytree structure error: export.symbolic_args_specs shapes_specs must be a prefix of the arguments' structure; {error}"
-        ) from None
+    texts = broadcast_prefix(given, spec, "export.symbolic_args_specs shapes_specs", is_leaf=lambda x: x is None)
     own = _scope(scope, constraints)
     shapes = [symbolic_shape(t, like=a.shape, scope=own) for t, a in zip(texts, avals, strict=True)]
     return spec.unflatten(ShapeDtypeStruct(s, a.dtype) for s, a in zip(shapes, avals, strict=True))

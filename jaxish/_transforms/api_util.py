@@ -9,6 +9,7 @@ from typing import Any
 from .._core import tree
 from .._core.avals import ShapedArray, aval_of
 from .._core.tree import PyTreeDef
+from .._core.tree_differences import broadcast_prefix
 from .._core.tree_util import tree_flatten, tree_unflatten
 from .flat import signature_of
 from .linear_util import DebugInfo, Store, WrappedFun, transformation2, transformation_with_aux2
@@ -166,18 +167,8 @@ def flatten_axes(
     `kws` says that both have keyword arguments as their second part, `tupled_args` that they are of arguments. Raises
     `ValueError` naming `name` for what is no prefix.
     """
-    try:
-        return tree.broadcast_prefix(axis_tree, treedef._spec, is_leaf=lambda axis: axis is None)
-    except ValueError as error:
-        hint = ""
-        if tupled_args:
-            hint = (
-                f" Note that {name} that are non-trivial pytrees should always be wrapped in a tuple representing the "
-                "argument list."
-            )
-        raise ValueError(
-            f"{name} specification must be a tree prefix of the corresponding value;{hint} {error}"
-        ) from None
+    hint = f" Note that {name} that are non-trivial pytrees should always be wrapped in a tuple representing the argument list."
+    return broadcast_prefix(axis_tree, treedef._spec, name, lambda axis: axis is None, hint if tupled_args else "")
 
 
 def debug_info(

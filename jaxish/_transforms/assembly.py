@@ -11,6 +11,7 @@ from .._core import dtypes, tree
 from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.dimensions import canonical_shape
 from .._core.errors import UnexpectedTracerError
+from .._core.tree_differences import broadcast_prefix
 from .._devices import devices, processes
 from .._devices.constraint import constrained, sharding_of
 from .._devices.shardings import Index, PartitionSpec, Sharding, SingleDeviceSharding, resolve
@@ -85,10 +86,7 @@ def make_array_from_process_local_data(
     """
     laid = _sharding(sharding, "make_array_from_process_local_data")
     leaves, spec = tree.flatten(local_data)
-    try:
-        shapes = tree.broadcast_prefix(global_shape, spec, is_leaf=lambda x: x is None or isinstance(x, tuple))
-    except ValueError as error:
-        raise ValueError(f"global_shape must be a shape, or shapes in the structure of local_data; {error}") from None
+    shapes = broadcast_prefix(global_shape, spec, "global_shape", lambda x: x is None or isinstance(x, tuple))
     return spec.unflatten(_of_local_data(laid, leaf, shape) for leaf, shape in zip(leaves, shapes, strict=True))
 
 

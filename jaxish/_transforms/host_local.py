@@ -9,6 +9,7 @@ import numpy as np
 from .._core import tree
 from .._core.array import Array
 from .._core.avals import ShapedArray, aval_of
+from .._core.tree_differences import broadcast_prefix
 from .._devices import devices, processes
 from .._devices.meshes import Mesh
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -57,7 +58,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
 
 def _by_spec(convert: Any, values: Any, mesh: Mesh, pspecs: Any) -> Any:
     leaves, structure = tree.flatten(values)
-    specs = tree.broadcast_prefix(pspecs, structure, is_leaf=lambda s: s is None)
+    specs = broadcast_prefix(pspecs, structure, "pspecs", is_leaf=lambda s: s is None)
     if any(s is None for s in specs):
         raise ValueError(
             "`None` is not a valid input to the pspecs argument. Please use jax.sharding.PartitionSpec() if you wanted to "

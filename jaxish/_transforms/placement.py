@@ -12,6 +12,7 @@ from .._core.array import Array, as_array, is_abstract, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.errors import ConcretizationTypeError, tracer_error
 from .._core.extended import ExtendedArray
+from .._core.tree_differences import broadcast_prefix
 from .._devices import devices, meshes
 from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
 from .._devices.memory import Space
@@ -29,12 +30,7 @@ def device_put(
     constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit.
     """
     leaves, spec = tree.flatten(x)
-    try:
-        targets = tree.broadcast_prefix(device, spec, is_leaf=lambda d: d is None)
-    except ValueError as error:
-        raise ValueError(
-            f"device_put device specification must be a tree prefix of the corresponding value; {error}"
-        ) from None
+    targets = broadcast_prefix(device, spec, "device_put device", is_leaf=lambda d: d is None)
     places = [_place_of(target) for target in targets]
     with transfers.explicit():
         moved = [_moved(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
@@ -100,7 +96,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     Raises `ValueError` for axes that are not explicit, None, and specs without a mesh in force.
     """
     leaves, spec = tree.flatten(xs)
-    given = tree.broadcast_prefix(out_shardings, spec, is_leaf=lambda s: s is None)
+    given = broadcast_prefix(out_shardings, spec, "reshard out_shardings", is_leaf=lambda s: s is None)
     pairs = zip(map(as_array, leaves), given, strict=True)
     return spec.unflatten(laid_out(a, explicit_sharding(s, "reshard")) for a, s in pairs)
 
@@ -194,10 +190,7 @@ class Placement:
 
 
 def _prefix(given: Any, value: Any, name: str) -> list[Sharding | None]:
-    try:
-        found = tree.broadcast_prefix(given, tree.flatten(value)[1], is_leaf=lambda s: s is None)
-    except ValueError as error:
-        raise ValueError(f"pytree structure error: {name} must be a prefix of the pytree: {error}") from None
+    found = broadcast_prefix(given, tree.flatten(value)[1], name, is_leaf=lambda s: s is None)
     return [s if s is None else resolve(s, name) for s in found]
 
 

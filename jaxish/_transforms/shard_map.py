@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._core import axes, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
+from .._core.tree_differences import broadcast_prefix
 from .._devices import processes
 from .._devices.constraint import constrained, sharding_of
 from .._devices.devices import devices as all_devices
@@ -154,12 +155,7 @@ class _ShardMap:
         return self.output.spec.unflatten(placed)
 
     def _specs(self, given: Any, value: Any, what: str) -> list[PartitionSpec]:
-        try:
-            found = tree.broadcast_prefix(given, tree.flatten(value)[1], is_leaf=lambda s: s is None)
-        except ValueError as error:
-            raise ValueError(
-                f"pytree structure error: shard_map {what} must be a prefix of the pytree: {error}"
-            ) from None
+        found = broadcast_prefix(given, tree.flatten(value)[1], f"shard_map {what}", is_leaf=lambda s: s is None)
         for spec in found:
             if spec is not None and not isinstance(spec, PartitionSpec):
                 raise TypeError(
@@ -305,7 +301,7 @@ def pmap(
         stacked = prefix.unflatten(axis or 0 for axis in given)
         result = vmap(fun, tuple(placed), stacked, axis_name=axis_name)(*args, **kwargs)
         leaves, spec = tree.flatten(result)
-        dims = tree.broadcast_prefix(out_axes, spec, is_leaf=_is_none)
+        dims = broadcast_prefix(out_axes, spec, "pmap out_axes", _is_none)
         return spec.unflatten(x[0] if axis is None else x for x, axis in zip(leaves, dims, strict=True))
 
     jitted = jit(wraps(fun)(lanes), static_argnums=statics or None, donate_argnums=donated)
@@ -316,7 +312,7 @@ def pmap(
         mesh = _pmap_mesh(size, devices, backend, axis_name)
         result = jitted(*args, **kwargs)
         leaves, spec = tree.flatten(result)
-        dims = tree.broadcast_prefix(out_axes, spec, is_leaf=_is_none)
+        dims = broadcast_prefix(out_axes, spec, "pmap out_axes", _is_none)
         return spec.unflatten(_over_mesh(x, d, mesh) for x, d in zip(leaves, dims, strict=True))
 
     def lower(*args: Any, **kwargs: Any) -> Lowered:
@@ -346,7 +342,7 @@ def _size_of(args: Any, kwargs: Any, in_axes: Any, statics: Sequence[int], axis_
     for position, arg in enumerate(args):
         axis = None if position in statics else _axis_of(in_axes, position)
         leaves, spec = tree.flatten(arg)
-        for leaf, dim in zip(leaves, tree.broadcast_prefix(axis, spec, is_leaf=_is_none), strict=True):
+        for leaf, dim in zip(leaves, broadcast_prefix(axis, spec, "pmap in_axes", _is_none), strict=True):
             if dim is not None and getattr(leaf, "shape", ()):
                 return _checked_size(leaf.shape[dim], axis_size)
     for leaf in tree.flatten(kwargs)[0]:

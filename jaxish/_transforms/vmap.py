@@ -11,6 +11,7 @@ from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
 from .._core.avals import aval_of
 from .._core.primitive import batch_front
 from .._core.refs import Ref, RefArgument, check_aliases
+from .._core.tree_differences import broadcast_prefix
 from . import leaks
 from .flat import FlatFunction, Output, argument_names, check_callable, name_of, wraps
 from .program import reference
@@ -71,13 +72,7 @@ def vmap(
 
 
 def _dims(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
-    spec = tree.flatten(args)[1]
-    try:
-        dims = tree.broadcast_prefix(in_axes, spec, is_leaf=_is_none)
-    except ValueError as error:
-        raise ValueError(
-            f"vmap in_axes specification must be a tree prefix of the corresponding value: {error}"
-        ) from None
+    dims = broadcast_prefix(in_axes, tree.flatten(args)[1], "vmap in_axes", _is_none)
     return dims + [0] * len(tree.flatten(kwargs)[0])
 
 
@@ -214,12 +209,7 @@ def _placed(
 ) -> list[Tensor]:
     if out_axes == 0 and type(out_axes) is int:
         return [tensor if dim == 0 else batch_front(tensor, dim, size) for tensor, dim in results]
-    try:
-        wanted = tree.broadcast_prefix(out_axes, output.spec, is_leaf=_is_none)
-    except ValueError as error:
-        raise ValueError(
-            f"vmap out_axes specification must be a tree prefix of the corresponding value: {error}"
-        ) from None
+    wanted = broadcast_prefix(out_axes, output.spec, "vmap out_axes", _is_none)
     placed = []
     for (tensor, dim), target, array in zip(results, wanted, output.arrays, strict=True):
         if target is None:
