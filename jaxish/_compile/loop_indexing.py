@@ -5,6 +5,7 @@ An index is kept within bounds by `at` (loop_prelude.py), so that no graph reads
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -42,7 +43,7 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
     rest = [d for d in range(rank) if given[d] is None]
     batch, first = _batch_shape(places), _first_of(dims)
     if new.dtype is not x.dtype or (x.spare is not None and given[x.spare] is None):
-        raise Unsupported("a row that is none set")
+        raise Unsupported(f"{new.dtype} put into {x.dtype}, or along other dimensions than that of what is dropped")
     _check_sizes(x, dims)
     entry, inner = [f"e{d}" for d in range(len(batch))], [f"w{d}" for d in rest]
 
@@ -70,7 +71,7 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
 def scattered(x: Value, dim: int, places: Value, new: Value) -> Value:
     """Return x with `new` added to the elements whose index along one dimension `places` gives."""
     if new.dtype is not x.dtype or x.spare not in (None, dim):
-        raise Unsupported("a row that is none set")
+        raise Unsupported(f"{new.dtype} added to {x.dtype}, or along another dimension than that of what is dropped")
     _check_sizes(x, [dim])
     size = None if dim == x.spare else x.shape[dim]
     entry = [f"e{d}" for d in range(len(x.shape))]
@@ -92,7 +93,10 @@ def scattered(x: Value, dim: int, places: Value, new: Value) -> Value:
 
 
 def with_spare(x: Value, dim: int) -> Value:
-    """Return x with its first slice along a dimension once more at the end: what is set there is dropped."""
+    """Return x with its first slice along a dimension once more at the end: what is set there is dropped.
+
+    So `_tensors/elements.py` writes what drops the indices that are out of bounds.
+    """
     size = x.shape[dim]
     if not math.prod(x.shape):
         raise Unsupported("a slice of nothing")
@@ -103,7 +107,7 @@ def with_spare(x: Value, dim: int) -> Value:
 
     shape = (*x.shape[:dim], size + 1, *x.shape[dim + 1 :])
     memory = x.memory if dim == 0 else None
-    return Value(shape, x.dtype, load, place=x.place, updates=x.updates, memory=memory, spare=dim)
+    return replace(x, shape=shape, load=load, is_held=False, memory=memory, spare=dim)
 
 
 def _updated(
@@ -116,10 +120,7 @@ def _updated(
         raise Unsupported("several elements set, and read in the same step")
 
     updates = () if x.place is None else (*x.updates, update(x.place))
-    return Value(
-        x.shape, x.dtype, load or unknown, place=x.place, updates=updates, memory=x.memory,
-        spare=x.spare,
-    )  # fmt: skip
+    return replace(x, load=load or unknown, is_held=False, updates=updates)
 
 
 def _first_of(dims: Sequence[int]) -> int:

@@ -35,7 +35,7 @@ from .._core.graph import Graph, TensorType
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
-from .loop_values import Unsupported, Value, flat_index, in_buffer
+from .loop_values import Unsupported, Value, in_buffer
 
 _log = logging.getLogger("jaxish")
 
@@ -70,13 +70,6 @@ class Source:
 def _pointer(name: str, position: int, type: TensorType, source: str) -> str:
     kind = C_TYPES[type.dtype]
     return f"{'const ' if source == 'in' else ''}{kind}* __restrict__ {name} = ({kind}*){source}[{position}];"
-
-
-def _buffer(name: str, type: TensorType, offset: str = "") -> Value:
-    def load(index: Sequence[str]) -> str:
-        return f"{name}[{offset}{flat_index(index, type.shape)}]"
-
-    return Value(type.shape, type.dtype, load, is_held=True)
 
 
 def _size(type: TensorType) -> int:
@@ -115,9 +108,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         *(f"x{i}" for i in range(len(types) - head)),
     ]
     values = [
-        in_buffer(n, t.shape, t.dtype, is_carry=True)
-        if consts <= i < head
-        else _buffer(n, t, f"step*{_size(t)}+" if i >= head else "")
+        in_buffer(f"({n}+step*{_size(t)})" if i >= head else n, t.shape, t.dtype, is_carry=consts <= i < head)
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
     emitter = Emitter(body)
@@ -146,7 +137,7 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     names = [*(f"a{i}" for i in range(cond_consts)), *(f"b{i}" for i in range(body_consts))]
     types = [*cond.in_types[:cond_consts], *body.in_types[:body_consts]]
     sizes = _sizes([*types, *carry_types])
-    constants = [_buffer(n, t) for n, t in zip(names, types, strict=True)]
+    constants = [in_buffer(n, t.shape, t.dtype) for n, t in zip(names, types, strict=True)]
     state = [in_buffer(f"s{i}", t.shape, t.dtype, is_carry=True) for i, t in enumerate(carry_types)]
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     for i, type in enumerate(carry_types):
@@ -171,7 +162,10 @@ def map_source(body: Graph, shared: int) -> Source:
     types = body.in_types[1:]
     sizes = _sizes([*types, *body.out_types])[: len(types)]
     names = [f"{'c' if i < shared else 'x'}{i}" for i in range(len(types))]
-    rows = [_buffer(n, t, "" if i < shared else "n+") for i, (n, t) in enumerate(zip(names, types, strict=True))]
+    rows = [
+        in_buffer(n if i < shared else f"({n}+n)", t.shape, t.dtype)
+        for i, (n, t) in enumerate(zip(names, types, strict=True))
+    ]
     emitter = Emitter(body)
     results = emitter.emit([Value((), torch.int64, lambda _: "n"), *rows])
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]

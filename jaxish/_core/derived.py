@@ -216,6 +216,14 @@ def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:
     return cached(graph, ("jvp", active), make)
 
 
+def results_and_tangents(
+    pushed: Sequence[Tensor], types: Sequence[TensorType]
+) -> tuple[Sequence[Tensor], list[Tensor | None]]:
+    """Return what a graph in forward mode gives as results of these types, and a tangent for each, None for integers'."""
+    found = iter(pushed[len(types) :])
+    return pushed[: len(types)], [next(found) if differentiable(t.dtype) else None for t in types]
+
+
 def jvp_call(
     function: Callable[..., Sequence[Tensor]],
     active: Sequence[bool],
@@ -290,8 +298,7 @@ def jvp_rule(
     """Apply the forward-mode rule of a primitive that calls one graph; `call` makes the primitive of a graph."""
     active = [t is not None for t in tangents]
     results = call(forward_mode(graph, active))(*primals, *(t for t in tangents if t is not None))
-    out_tangents = iter(results[len(graph.out_types) :])
-    return [next(out_tangents) if differentiable(t.dtype) else None for t in graph.out_types]
+    return results_and_tangents(results, graph.out_types)[1]
 
 
 def vjp_rule(

@@ -59,8 +59,7 @@ class CustomVmapCall(Primitive):
         pushed = derived.forward_mode(self.body, active)
         call = CustomVmapCall(pushed, self.captured, _pushed_rule(self.rule, given), self.function_name)
         results = call(*primals, *(t for t in tangents if t is not None))
-        found = iter(results[len(self.body.out_types) :])
-        return [next(found) if differentiable(t.dtype) else None for t in self.body.out_types]
+        return derived.results_and_tangents(results, self.body.out_types)[1]
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self.body, derived.Inline, primals, results, cotangents)

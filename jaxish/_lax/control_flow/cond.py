@@ -79,9 +79,7 @@ class Cond(Opaque):
         active = [t is not None for t in tangents[1:]]
         branches = [derived.forward_mode(b, active) for b in self.branches]
         results = Cond(branches)(*primals, *(t for t in tangents[1:] if t is not None))
-        types = self.branches[0].out_types
-        found = iter(results[len(types) :])
-        return [next(found) if differentiable(t.dtype) else None for t in types]
+        return derived.results_and_tangents(results, self.branches[0].out_types)[1]
 
     def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         index, *operands = primals

@@ -235,8 +235,7 @@ def _pair_body(pushed: Graph, active: Sequence[bool], consts: int, carries: int,
     def run(*inputs: Tensor) -> list[Tensor]:
         groups = _grouped(inputs, sizes)
         results = pushed(*groups[0], *groups[2], *groups[4], *groups[1], *groups[3], *groups[5])
-        primal, found = results[: len(body.out_types)], iter(results[len(body.out_types) :])
-        tangents = [next(found) if differentiable(t.dtype) else None for t in body.out_types]
+        primal, tangents = derived.results_and_tangents(results, body.out_types)
         carried = [t for t, a in zip(tangents, flags[1], strict=False) if a]
         y_tangents = [t for t in tangents[carries:] if t is not None]
         return [*primal[:carries], *carried, *primal[carries:], *y_tangents]  # pyright: ignore[reportReturnType]

@@ -17,7 +17,7 @@ from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
 from ..._core.errors import NoReverseMode
 from ..._core.graph import ClosedGraph, Graph, TensorType
-from ..._core.primitive import Dims, batch_front, differentiable, graph_identity, instantiate, popped_axis
+from ..._core.primitive import Dims, batch_front, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
 from ..._core.residuals import differentiating_level, is_tracked
 from ..._core.target import Target
@@ -144,9 +144,8 @@ class While(Opaque):
             head, rest = inputs[:consts], inputs[consts:]
             const_tangents, carry = rest[: len(given)], rest[len(given) :]
             results = pushed(*head, *carry[:carries], *const_tangents, *carry[carries:])
-            found = iter(results[carries:])
-            tangents = [next(found) if differentiable(t.dtype) else None for t in self.body.out_types]
-            return [*results[:carries], *(t for t, c in zip(tangents, carried, strict=True) if c)]  # pyright: ignore
+            results, tangents = derived.results_and_tangents(results, self.body.out_types)
+            return [*results, *(t for t, c in zip(tangents, carried, strict=True) if c)]  # pyright: ignore
 
         carry_types = [*self.body.out_types, *(t for t, c in zip(self.body.out_types, carried, strict=True) if c)]
         const_types = self.body.in_types[:consts]
