@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from .._core import config, graph
+from .._core import config
 from .._core.array import as_array, tensor_of
 from .._core.dtypes import ExtendedDType
 from .._transforms import key_reuse
@@ -140,5 +140,4 @@ def assert_consumed(key: Any, value: Any = True) -> None:
 
 
 def _consumed(key: Any) -> Mask:
-    tensor = tensor_of(as_array(key))
-    return key_reuse.note_of(graph.base_of(tensor)).consumed
+    return key_reuse.note_of(tensor_of(as_array(key))).consumed

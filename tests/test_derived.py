@@ -1,0 +1,37 @@
+"""Which results of a graph depend on which inputs: what torch's own derivatives say."""
+
+import pytest
+import torch
+
+from jaxish._core import derived, graph
+from jaxish._core.graph import TensorType
+
+
+def through_memory(x, y):
+    zeros = torch.zeros(4)
+    zeros[:2].copy_(x)  # as derivative formulas of torch fill their results
+    return [zeros * 2, y + 1, zeros.sum() * y]
+
+
+def through_a_view(x, y):
+    parts = torch.zeros(2, 2)
+    row = parts[0]
+    parts[:, 0].add_(x)
+    return [row * 1, y * 2, parts[1] + y]
+
+
+def through_two_writes(x, y):
+    first, second = torch.zeros(2), torch.zeros(2)
+    first.copy_(x)
+    second.add_(first)
+    return [second + 0, first * y, y * 3]
+
+
+@pytest.mark.parametrize("function", [through_memory, through_a_view, through_two_writes])
+def test_what_is_written_into_memory_is_reached(function):
+    given = [torch.tensor([1.0, 2.0]), torch.tensor(3.0)]
+    traced = graph.trace(function, [TensorType.of(t) for t in given]).graph
+    jacobians = torch.autograd.functional.jacobian(lambda *inputs: tuple(function(*inputs)), tuple(given))
+    for place in range(2):
+        wanted = {i for i, row in enumerate(jacobians) if row[place].any()}
+        assert derived.reached(traced, {place}) == wanted
