@@ -24,6 +24,7 @@ from ..._core.target import Target
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
 from .bodies import Operands, carry_program, trace_body
+from .carried_sums import Deferred
 from .references import ends_of, put_back, threaded, values_of, written_by
 
 
@@ -295,10 +296,12 @@ def _pull_rule(
     body, consts, carries = scan.body, scan.consts, scan.carries
     const_types, carry_types, x_types = scan._parts(body.in_types)
     y_types = body.out_types[carries:]
-    summed = [i for i in range(consts) if follow[i]]
     carried = [i for i in range(carries) if follow[consts + i]]
     seeded = [i for i, t in enumerate(y_types) if differentiable(t.dtype)]
     read = _carries_read(backward, consts, carries)
+    followed = [i for i in range(consts) if follow[i]]
+    after = Deferred.of(backward, followed, range(consts + carries, len(body.in_types) + saved))
+    summed = [i for i in followed if i not in after.products]
 
     def step(*inputs: Tensor) -> list[Tensor]:
         sizes = (consts, len(summed), len(carried), len(x_types), saved, len(read), len(seeded))
@@ -309,7 +312,7 @@ def _pull_rule(
         all_cts = [
             known[i] if i in known else _seed(None, t) for i, t in enumerate(carry_types) if differentiable(t.dtype)
         ]
-        found = iter(backward(*const_values, *carry, *xs, *residual, *all_cts, *y_cts))
+        found = iter(after.step(*const_values, *carry, *xs, *residual, *all_cts, *y_cts))
         const_cts = [s + next(found) for s in sums]
         return [*const_cts, *(next(found) for _ in carried), *found]
 
@@ -334,8 +337,12 @@ def _pull_rule(
             for i in seeded
         ]
         sums = [torch.zeros_like(const_values[i]) for i in summed]
-        found = iter(loop(*const_values, *sums, *carry_cts, *xs, *kept, *y_cts))
-        back = [next(found) if f else None for f in follow]
+        results = loop(*const_values, *sums, *carry_cts, *xs, *kept, *y_cts)
+        count = len(results) - len(after.made)
+        sliced = dict(enumerate([*xs, *kept[:saved]], start=consts + carries))
+        late = after.sums(sliced, results[count:])
+        found = iter(results[:count])
+        back = [late[i] if i in late else next(found) if f else None for i, f in enumerate(follow)]
         return [b if w else None for b, w in zip(back, wanted, strict=True)]
 
     return rule

@@ -1,0 +1,122 @@
+"""Sums that a loop going back need not carry.
+
+The cotangent of a matrix that a loop multiplies by is a sum over its steps of products, `G = sum_t A[t] @ D[t]`. To
+carry `G` means to read and write all of it at every step. With the factors stacked it is one product after the loop,
+which is also what keeps the gradients of single examples in factors (`_compile/factored`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from ..._core import derived, operators
+from ..._core.graph import Graph, type_of
+from ..._core.nodes import calls_for_effect
+from ..._core.operators import Kind, aten
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a product: a view of the slice of an array (`views` of input `source`), or what the step makes."""
+
+    node: fx.Node
+    source: int | None = None
+    views: Graph | None = None
+
+    def stacked(self, sliced: Mapping[int, Tensor], made: Mapping[fx.Node, Tensor]) -> Tensor:
+        """Return the factors of all steps."""
+        if self.views is None or self.source is None:
+            return made[self.node]
+        views = self.views
+        return torch.func.vmap(lambda part: views(part)[0])(sliced[self.source])
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices, or of batches of them, and the view of it that is the cotangent."""
+
+    left: Factor
+    right: Factor
+    views: Graph
+
+    def summed(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return the sum over all steps, given the stacked factors."""
+        *batch, rows, _ = left.shape[1:]
+        left = left.movedim(0, -2).reshape(*batch, rows, -1)
+        right = right.movedim(0, -3).reshape(*batch, -1, right.shape[-1])
+        (result,) = self.views((torch.bmm if batch else torch.mm)(left, right))
+        return result
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A step back without the products, by which cotangent, that are made after the loop; it returns `made` besides."""
+
+    step: Graph
+    products: dict[int, Product]
+    made: tuple[fx.Node, ...]
+
+    @staticmethod
+    def of(backward: Graph, cotangents: Sequence[int], sliced: Sequence[int]) -> "Deferred":
+        """Return what to defer of a step whose first results are `cotangents`, and whose inputs `sliced` are slices."""
+        fx_graph = backward.module.graph
+        results: Any = fx_graph.output_node().args[0]
+        products = {i: _product(backward, results[k], sliced) for k, i in enumerate(cotangents)}
+        products = {i: product for i, product in products.items() if product is not None}
+        if not products:
+            return Deferred(backward, {}, ())
+        factors = [factor for product in products.values() for factor in (product.left, product.right)]
+        made = tuple(dict.fromkeys(factor.node for factor in factors if factor.views is None))
+        kept = [node for k, node in enumerate(results) if k >= len(cotangents) or cotangents[k] not in products]
+        effects = [node for node in fx_graph.nodes if calls_for_effect(node)]
+        inputs = fx_graph.find_nodes(op="placeholder")
+        return Deferred(derived.subgraph(backward, inputs, [*kept, *made], effects), products, made)
+
+    def sums(self, sliced: Mapping[int, Tensor], made: Sequence[Tensor]) -> dict[int, Tensor]:
+        """Return the deferred cotangents, given the arrays that the loop slices and what it has made of each step."""
+        stacks = dict(zip(self.made, made, strict=True))
+        return {
+            i: product.summed(product.left.stacked(sliced, stacks), product.right.stacked(sliced, stacks))
+            for i, product in self.products.items()
+        }
+
+
+def _product(backward: Graph, node: fx.Node, sliced: Sequence[int]) -> Product | None:
+    """Return the product that a result is a view of, where its factors take no more memory than itself."""
+    product = _viewed(node)
+    if product.target not in (aten.mm.default, aten.bmm.default):
+        return None
+    left, right = (_factor(backward, factor, sliced) for factor in product.args)  # pyright: ignore
+    if left is None or right is None:
+        return None
+    made = {factor.node for factor in (left, right) if factor.views is None}
+    if sum(map(_elements, made)) > _elements(product):
+        return None
+    return Product(left, right, derived.subgraph(backward, [product], [node]))
+
+
+def _factor(backward: Graph, node: fx.Node, sliced: Sequence[int]) -> Factor | None:
+    inputs = backward.module.graph.find_nodes(op="placeholder")
+    source = _viewed(node)
+    if source not in inputs:
+        return Factor(node)
+    position = inputs.index(source)
+    if position in sliced:
+        return Factor(node, position, derived.subgraph(backward, [source], [node]))
+    return None
+
+
+def _viewed(node: fx.Node) -> fx.Node:
+    """Return what a node is a view of, with all of its elements in some order."""
+    while node.op == "call_function" and operators.of(node.target).kind in (Kind.RESHAPE, Kind.PERMUTE):
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _elements(node: fx.Node) -> int:
+    type = type_of(node)
+    return 0 if type is None else math.prod(type.shape)
