@@ -26,6 +26,7 @@ from .._core.rewriting import rewritten
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
 from . import background, lowering, registry, structured
+from .factored import rewriting
 
 
 class Executable:
@@ -215,7 +216,7 @@ def of(body: Graph) -> Executable:
     """Return the executable of a graph."""
     found = body.cache.get("executable")
     if found is None:
-        found = body.cache["executable"] = Executable(body)
+        found = body.cache["executable"] = Executable(rewriting.factored(body))
     return found
 
 

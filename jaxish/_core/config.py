@@ -259,6 +259,15 @@ cache_max_size = Flag(
     "How many bytes of compiled code are kept; what was not used for longest goes first.",
     traced=False,
 )
+explain_per_example = Flag(
+    "jaxish_explain_per_example", False, "Log each product, such as a gradient per example, that is kept in factors."
+)
+per_example_memory = Flag(
+    "jaxish_per_example_memory",
+    0,
+    "How many megabytes a product that has to be made for a norm may take; larger ones are made in blocks. "
+    "0 means a sixteenth of the memory that is free.",
+)
 backend = Flag("jaxish_backend", "inductor", "The torch.compile backend that compiles graphs, by name.")
 
 jax2tf_associative_scan_reductions, softmax_custom_jvp, auto_pcast, remove_size_one_mesh_axis_from_type = (

@@ -32,6 +32,18 @@ def build() -> str:
     return f"jaxish-{__version__}-torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest}"
 
 
+def free_memory(device: torch.device) -> int:
+    """Return how many bytes of memory are free for arrays on a device; 4 GiB where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        with open("/proc/meminfo") as lines:
+            facts = dict(line.split(":", 1) for line in lines)
+        return int(facts["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):
+        return 4 << 30
+
+
 def _own_code() -> str:
     # Between two releases, too, a mended compiler must not be given what the one before it made.
     digest = hashlib.sha256()
