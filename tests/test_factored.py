@@ -4,10 +4,18 @@ import functools
 import logging
 from importlib import import_module
 
+import jax
 import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from oracle import agree
+from torch import fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
+import jaxish
+from jaxish._compile.factored import contraction, terms
 from jaxish._core import config
 
 BATCH = 24
@@ -208,3 +216,193 @@ def test_compiled(way, compiled, told):
     program, *args = run(way, sequence_case())
     agree(program, *args, rtol=1e-4, atol=1e-5)
     assert told()
+
+
+# -- the programs around it
+
+
+def clipped_step(xp, loss, params, x, y):
+    g = by_mean_of_clipped(xp, loss, params, x, y)
+    return xp.tree.map(lambda p, g: p - 0.1 * g, params, g)
+
+
+def a_scan_of_steps(xp, loss, params, x, y):
+    batches = xp.tree.map(lambda a: a.reshape(2, -1, *a.shape[1:]), (x, y))
+    return xp.lax.scan(lambda p, xy: (clipped_step(xp, loss, p, *xy), None), params, batches)[0]
+
+
+def microbatches(xp, loss, params, x, y):
+    def one(xy):
+        g = xp.grad(functools.partial(loss, xp))(params, *xy)
+        return norm(xp, g), xp.tree.map(lambda leaf: leaf * factor(xp, norm(xp, g)), g)
+
+    norms, g = xp.lax.map(one, (x, y), batch_size=12)
+    return norms, xp.tree.map(lambda leaf: leaf.sum(0), g)
+
+
+def gradient_of_norms(xp, loss, params, x, y):
+    return xp.grad(lambda p: norms_alone(xp, loss, p, x, y).sum())(params)
+
+
+def derivative_of_a_step(xp, loss, params, x, y):
+    step = functools.partial(by_tensordot, xp, loss)
+    return xp.jvp(lambda x: step(params, x, y), (x,), (xp.numpy.ones_like(x),))
+
+
+def steps_side_by_side(xp, loss, params, x, y):
+    return xp.vmap(lambda p: by_one_vector(xp, loss, p, x, y))(
+        xp.tree.map(lambda leaf: xp.numpy.stack([leaf, 1.1 * leaf]), params)
+    )
+
+
+def checkpointed(xp, loss, params, x, y):
+    kept = xp.checkpoint(functools.partial(loss, xp))
+    return by_tensordot(xp, lambda xp, *args: kept(*args), params, x, y)
+
+
+def called(xp, loss, params, x, y):
+    """The gradient within another jitted function."""
+    return by_tensordot(xp, lambda xp, *args: xp.jit(functools.partial(loss, xp))(*args), params, x, y)
+
+
+def frozen_and_integer_leaves(xp, loss, params, x, y):
+    step = xp.numpy.asarray(3)
+
+    def trained(xp, given, x, y):
+        first, _ = given
+        return loss(xp, [first, *params[1:]], x, y)
+
+    g = xp.vmap(xp.grad(functools.partial(trained, xp), allow_int=True), (None, 0, 0))((params[0], step), x, y)[0]
+    scale = factor(xp, xp.vmap(functools.partial(norm, xp))(g))
+    return xp.tree.map(lambda leaf: (scale.reshape(-1, *[1] * (leaf.ndim - 1)) * leaf).sum(0), g)
+
+
+@pytest.mark.parametrize("way", [a_scan_of_steps, gradient_of_norms, steps_side_by_side, checkpointed, called])
+def test_programs_around_it(way, told):
+    program, *args = run(way, mlp_case())
+    agree(program, *args, rtol=1e-4, atol=1e-4)
+    assert told()
+
+
+@pytest.mark.parametrize("way", [microbatches, derivative_of_a_step, frozen_and_integer_leaves])
+def test_more_programs_around_it(way):
+    program, *args = run(way, mlp_case())
+    agree(program, *args, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_small_batches(batch):
+    loss, params, x, y = mlp_case()
+    program, *args = run(by_one_vector, (loss, params, x[:batch], y[:batch]))
+    agree(program, *args, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_parameters(dtype, told):
+    """Products of narrow factors are rounded later than JAX's, and so are no farther from the values in float32."""
+    loss, params, x, y = mlp_case()
+
+    def program(xp, x, dtype):
+        narrow = xp.tree.map(lambda p: xp.numpy.asarray(p, dtype), params)
+        return xp.jit(functools.partial(by_scaled_leaves, xp, loss))(narrow, xp.numpy.asarray(x, dtype), y)
+
+    leaves = [np.asarray(leaf, np.float32) for leaf in jax.tree.leaves(program(jax, x, "float32"))]
+    wanted = jax.tree.leaves(program(jax, x, dtype))
+    found = jaxish.tree.leaves(program(jaxish, x, dtype))
+    assert told()
+    for f, w, exact in zip(found, wanted, leaves, strict=True):
+        assert f.dtype == w.dtype
+        error, bound = (np.abs(np.asarray(v, np.float32) - exact).max() for v in (f, w))
+        assert error <= 2 * bound + 1e-3 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("way", [by_tensordot, norms_alone])
+def test_an_example_without_a_finite_gradient(bad, way, told):
+    loss, params, x, y = mlp_case()
+    x[3] = bad
+
+    def program(xp, params, x, y):
+        found = run(way, (loss, params, x, y))[0](xp, params, x, y)
+        return xp.tree.map(xp.numpy.isfinite, found)
+
+    agree(program, params, x, y)
+    assert told()
+
+
+class _Products(TorchDispatchMode):
+    """Notes the largest product that is made."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.bmm.default:
+            self.elements = max(self.elements, found.numel())
+        return found
+
+
+def test_products_are_made_in_blocks_of_bounded_memory():
+    """The norm of a long sequence's gradient is cheaper made than not; not more of it is made at a time than allowed."""
+    a, d = torch.randn(16, 400, 80), torch.randn(16, 400, 90)
+    nodes = fx.Graph()
+    left, right = (nodes.placeholder(name) for name in "ad")
+    a_value, d_value = (terms.expanded(terms.reshaped(terms.of_node(n, x.shape), shape), (16, 400, 80, 90)) for n, x, shape in
+                        ((left, a, (16, 400, 80, 1)), (right, d, (16, 400, 1, 90))))  # fmt: skip
+    product = terms.summed(terms.multiplied(a_value, d_value), [1], keepdims=False)
+    plan = contraction.plan(terms.summed(terms.multiplied(product, product, are_same=True), [1, 2], keepdims=False))
+    wanted = (torch.einsum("bti,btj->bij", a.double(), d.double()) ** 2).sum((1, 2))
+    most = 3 * 80 * 90  # of the product: three examples
+    made = []
+    for limit in (10**9, most):
+        with _Products() as products:
+            found = plan.run({left: a, right: d}, torch.float32, limit)
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=0)
+        made.append(products.elements)
+    assert made == [16 * 80 * 90, most]
+
+
+def test_a_product_of_more_than_the_allowed_memory_is_not_made(told):
+    a, d = normal(0, 16, 300, 160), normal(1, 16, 300, 160)
+
+    def program(xp, a, d):
+        return xp.jit(lambda a, d: ((xp.numpy.swapaxes(a, 1, 2) @ d) ** 2).sum((1, 2)))(a, d)
+
+    agree(program, a, d, rtol=1e-4)
+    assert not told()
+    with config.per_example_memory(1):
+        agree(program, a, d, rtol=1e-4)
+    assert told()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_drawn_contractions(data):
+    """Sums of products of drawn shapes, scaled, reshaped, joined and summed in drawn ways, against NumPy in float64."""
+    sizes = st.integers(1, 9)
+    b, t, i, j = (data.draw(sizes) for _ in range(4))
+    b, i, j = 8 * b, 8 * i, 8 * j
+    a, d, s = normal(b, b, t, i), normal(t, b, t, j), normal(i, b)
+    other = normal(j, b, 5)
+    way = data.draw(st.sampled_from(["norm", "sum", "weighted", "dot", "joined", "part"]))
+
+    def program(xp, a, d, s, other, v):
+        g = xp.swapaxes(a, 1, 2) @ d
+        flat = xp.concatenate([other, g.reshape(b, -1), -2 * g.transpose(0, 2, 1).reshape(b, -1)], 1)
+        if way == "norm":
+            return (g * g).sum((1, 2))
+        if way == "sum":
+            return (g * s[:, None, None] / 3).sum(0)
+        if way == "weighted":
+            return s @ g.reshape(b, -1)
+        if way == "dot":
+            return (g * v).sum((1, 2))
+        if way == "joined":
+            return (flat**2).sum(1), (flat * s[:, None]).mean(0)
+        return (flat[:, 5 : 5 + i * j].reshape(b, i, j) ** 2).sum((1, 2)) - (flat[:, :5] ** 2).sum(1)
+
+    args = (a, d, s, other, normal(7, i, j))
+    wanted = program(np, *(x.astype(np.float64) for x in args))
+    found = jaxish.jit(functools.partial(program, jaxish.numpy))(*args)
+    for f, w in zip(jaxish.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(np.asarray(f), w, rtol=1e-3, atol=1e-4 * (1 + np.abs(w).max()))

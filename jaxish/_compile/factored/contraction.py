@@ -40,7 +40,10 @@ _IMPOSSIBLE = float("inf")
 
 @dataclass(frozen=True)
 class Tree:
-    """A factor (`factor`), or the contraction of what two trees make. `labels` are those of the result."""
+    """A factor (`factor`), or the contraction of what two trees make. `labels` are those of the result.
+
+    `key` is equal for equal results, `largest` the number of elements of the largest array that is made.
+    """
 
     labels: Labels
     key: Any
@@ -56,8 +59,7 @@ def tree_of(term: Term, wanted: set[Label]) -> Tree:
     factors = term.factors
     best: dict[int, Tree] = {}
     for index, factor in enumerate(factors):
-        size = size_of(factor.labels)
-        best[1 << index] = Tree(factor.all_labels, _key([factor], set()), 0.0, size, factor)
+        best[1 << index] = Tree(factor.all_labels, _key([factor], set()), 0.0, 0, factor)
     full = (1 << len(factors)) - 1
     for subset in range(1, full + 1):
         if subset in best:
@@ -283,11 +285,6 @@ class Plan:
         """In numbers read and written."""
         costs = {tree.key: tree.cost + size_of(tree.labels) for tree in self.trees}
         return sum(costs.values())
-
-    @property
-    def largest(self) -> int:
-        """The number of elements of the largest array on the way."""
-        return max(tree.largest for tree in self.trees)
 
     def run(self, tensors: Mapping[fx.Node, Tensor], dtype: torch.dtype, most: int) -> Tensor:
         """Return the value, as an array; arrays of more than `most` elements on the way are made in blocks."""

@@ -105,8 +105,14 @@ class _Analysis:
         return True
 
     def pays(self, seed: fx.Node) -> bool:
-        """Tell whether contracting factors is better than to make their product and to read it in each sum."""
+        """Tell whether contracting factors is better than to make their product and to read it in each sum.
+
+        A product of more memory than is allowed is not made as a whole, whatever that costs.
+        """
         made = rules.elements_of(seed)
+        type = graph.type_of(seed)
+        if type is None or made > _most_elements(type):
+            return True
         direct, factored = made + rules.products_of(seed) / PRODUCTS_PER_NUMBER, 0.0
         for plan in self.used.values():
             trees = [(t, term) for term, t in zip(plan.value.terms, plan.trees, strict=True) if seed in term.seeds]
@@ -178,7 +184,7 @@ def _has_seed(module: fx.GraphModule) -> bool:
 
 
 def _most_elements(type: TensorType) -> int:
-    """Return how many elements an array may have that is made on the way to one of this type."""
+    """Return how many elements an array of this dtype may have that is made on the way to another."""
     limit = config.per_example_memory.value * 2**20
     if not limit:
         free = machine.free_memory(type.device)
