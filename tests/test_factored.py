@@ -148,8 +148,10 @@ def by_one_vector(xp, loss, params, x, y):
 
 
 def by_divisors_of_last_axis(xp, loss, params, x, y):
+    """As Optax does, squares of absolute values included."""
     g = gradients(xp, loss, params, x, y)
-    divisors = xp.numpy.maximum(xp.vmap(functools.partial(norm, xp))(g) / 0.5, 1.0)
+    squares = [(leaf.real**2 + leaf.imag**2).sum(tuple(range(1, leaf.ndim))) for leaf in xp.tree.leaves(g)]
+    divisors = xp.numpy.maximum(xp.numpy.sqrt(sum(squares)) / 0.5, 1.0)
     return xp.tree.map(lambda leaf: (xp.numpy.moveaxis(leaf, 0, -1) / divisors).sum(-1), g)
 
 

@@ -337,6 +337,8 @@ class Plan:
 
 def plan(value: Value) -> Plan:
     """Return how to make a value. Raises `NotFactored` where terms overlap in ways that are not known here."""
+    if not value.terms:
+        raise NotFactored
     joins = {joined for term in value.terms for joined, _ in term.places if joined in value.labels}
     if len(joins) > 1:
         raise NotFactored

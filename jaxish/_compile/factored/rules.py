@@ -97,6 +97,10 @@ def _negated(node: Any, operand: Operand) -> Value:
     return terms.scaled(operand(node.args[0]), -1.0)
 
 
+def _zeros(node: Any, operand: Operand) -> Value:
+    return replace(operand(node.args[0]), terms=(), is_square=True)
+
+
 def _converted(node: Any, operand: Operand) -> Value:
     before, after = graph.type_of(node.args[0]), graph.type_of(node)
     if before is None or after is None or after.dtype.itemsize < before.dtype.itemsize:
@@ -237,7 +241,7 @@ RULES: dict[Any, Rule] = {
     **dict.fromkeys(_VIEWS, _reshape),
     aten.permute.default: _permute, aten.transpose.int: _transpose, aten.t.default: _transpose,
     aten.expand.default: _expand, aten.slice.Tensor: _slice, aten.select.int: _select, aten.cat.default: _joined,
-    aten.neg.default: _negated, aten._to_copy.default: _converted,
+    aten.zeros_like.default: _zeros, aten.neg.default: _negated, aten._to_copy.default: _converted,
     aten.add.Tensor: _added(1.0), aten.sub.Tensor: _added(-1.0),
     aten.mul.Tensor: _times, aten.mul.Scalar: _times, aten.div.Tensor: _divided, aten.div.Scalar: _divided,
     aten.pow.Tensor_Scalar: _square, aten.square.default: _square,

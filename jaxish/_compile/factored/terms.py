@@ -88,7 +88,10 @@ class NotFactored(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A sum of terms; `dims` are the labels of its dimensions. `is_square` says that nothing in it is negative."""
+    """A sum of terms, zero if there are none; `dims` are the labels of its dimensions.
+
+    `is_square` says that nothing in it is negative.
+    """
 
     dims: tuple[Labels, ...]
     terms: tuple[Term, ...]
@@ -293,8 +296,6 @@ def sliced(value: Value, axis: int, start: int, stop: int) -> Value:
         elif placed.start < stop and start < placed.stop:
             raise NotFactored  # the cut goes through a part
     dims = (*value.dims[:axis], (new,), *value.dims[axis + 1 :])
-    if not terms:
-        raise NotFactored
     return _taken_out(Value(dims, tuple(terms), value.is_square), new)
 
 
@@ -305,6 +306,8 @@ def _without(term: Term, label: Label) -> tuple[tuple[Label, Placed], ...]:
 def _taken_out(value: Value, label: Label) -> Value:
     """Return the value with its own labels for a joined dimension that has one part only."""
     parts = [term.place(label) for term in value.terms]
+    if not parts:
+        return value
     first = parts[0]
     if first is None or any(part is None or size_of(part.labels) != label.size for part in parts):
         return value
@@ -369,8 +372,6 @@ def multiplied(first: Value, second: Value, are_same: bool = False) -> Value:
             if are_same and i != j and not (one.seeds and other.seeds):
                 raise NotFactored  # the square of a difference from something made would lose its digits
             terms.append(product)
-    if not terms:
-        raise NotFactored
     is_square = are_same or (first.is_square and second.is_square)
     return Value(first.dims, tuple(terms), is_square)
 
