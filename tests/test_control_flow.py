@@ -410,21 +410,23 @@ def test_what_all_branches_hand_on_beside_a_written_reference():
 def test_gradients_of_matrices_that_a_scan_multiplies_by(batched, reverse, steps):
     """The sums of products over the steps are made after the loop, from factors that the steps stack."""
     rng = np.random.default_rng(0)
-    w, v, m = (0.3 * rng.normal(size=s).astype(np.float32) for s in ((5, 7), (7, 7), (3, 7, 7)))
+    w, v, m, own = (0.3 * rng.normal(size=s).astype(np.float32) for s in ((5, 7), (7, 7), (3, 7, 7), (steps, 7, 7)))
     x = rng.normal(size=(steps, 3, 5) if batched else (steps, 5)).astype(np.float32)
 
-    def program(xp, w, v, m, x):
-        def loss(w, v, m, x):
-            def step(state, x):
-                # As it is, transposed, a batch of matrices, and one whose factor is no slice.
-                state = xp.numpy.tanh(x @ w + state @ v.T + xp.numpy.sin(state) @ v)
+    def program(xp, w, v, m, x, own):
+        def loss(w, v, m, x, own):
+            def step(state, x_and_own):
+                # As it is, transposed, a batch of matrices, one whose factor is no slice, and one of each step.
+                x, own = x_and_own
+                state = xp.numpy.tanh(x @ w + state @ v.T + xp.numpy.sin(state) @ v) @ own
                 return state, xp.numpy.einsum("...i,bij->b...j", state, m)
 
-            state, ys = xp.lax.scan(step, xp.numpy.zeros((*x.shape[1:-1], 7)), x, reverse=reverse)
+            state, ys = xp.lax.scan(step, xp.numpy.zeros((*x.shape[1:-1], 7)), (x, own), reverse=reverse)
             return (state**2).sum() + (ys**2).sum()
 
-        gradient = xp.grad(loss, (0, 1, 2, 3))(w, v, m, x)
-        again = xp.jit(xp.grad(lambda w: (xp.grad(loss)(w, v, m, x) ** 2).sum()))(w)
-        return gradient, again, xp.jacfwd(xp.grad(loss, 1), 1)(w, v, m, x)
+        gradient = xp.grad(loss, (0, 1, 2, 3, 4))(w, v, m, x, own)
+        again = xp.jit(xp.grad(lambda w: (xp.grad(loss, 4)(w, v, m, x, own) ** 2).sum()))(w)
+        mapped = xp.vmap(xp.grad(loss, (1, 4)), (None, None, None, 0, None))(w, v, m, xp.numpy.stack([x, -x]), own)
+        return gradient, again, mapped, xp.jacfwd(xp.grad(loss, 1), 1)(w, v, m, x, own)
 
-    agree(program, w, v, m, x, rtol=1e-4, atol=1e-4)
+    agree(program, w, v, m, x, own, rtol=1e-4, atol=1e-4)

@@ -94,7 +94,23 @@ def recurrent_case():
     return recurrent, params, normal(4, BATCH, 7, 24), labels(5, 8, BATCH)
 
 
-CASES = {"mlp": mlp_case, "tied": tied_case, "sequence": sequence_case, "recurrent": recurrent_case}
+def layered(xp, params, x, y):
+    """Checkpointed layers with parameters of their own, by scan, on a sequence."""
+
+    @xp.checkpoint
+    def layer(x, w):
+        return x + xp.numpy.tanh(x @ w), None
+
+    x, _ = xp.lax.scan(layer, x, params["layers"])
+    return -xp.nn.log_softmax(x.mean(0) @ params["out"])[y]
+
+
+def layered_case():
+    params = {"layers": 0.2 * normal(0, 3, 32, 32), "out": normal(1, 32, 8)}
+    return layered, params, normal(2, BATCH, 5, 32), labels(3, 8, BATCH)
+
+
+CASES = {"layered": layered_case, "mlp": mlp_case, "tied": tied_case, "sequence": sequence_case, "recurrent": recurrent_case}
 
 # -- what is done with the gradients of single examples
 

@@ -24,7 +24,7 @@ from ..._core.target import Target
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
 from .bodies import Operands, carry_program, trace_body
-from .carried_sums import Deferred
+from .deferred_products import Deferred
 from .references import ends_of, put_back, threaded, values_of, written_by
 
 
@@ -299,9 +299,10 @@ def _pull_rule(
     carried = [i for i in range(carries) if follow[consts + i]]
     seeded = [i for i, t in enumerate(y_types) if differentiable(t.dtype)]
     read = _carries_read(backward, consts, carries)
-    followed = [i for i in range(consts) if follow[i]]
-    after = Deferred.of(backward, followed, range(consts + carries, len(body.in_types) + saved))
-    summed = [i for i in followed if i not in after.products]
+    is_carry = range(consts, consts + carries)
+    inputs = [None if i in is_carry else i for i, followed in enumerate(follow) if followed]
+    after = Deferred.of(backward, inputs, range(consts + carries, len(body.in_types) + saved))
+    summed = [i for i in range(consts) if follow[i] and i not in after.products]
 
     def step(*inputs: Tensor) -> list[Tensor]:
         sizes = (consts, len(summed), len(carried), len(x_types), saved, len(read), len(seeded))
@@ -340,7 +341,7 @@ def _pull_rule(
         results = loop(*const_values, *sums, *carry_cts, *xs, *kept, *y_cts)
         count = len(results) - len(after.made)
         sliced = dict(enumerate([*xs, *kept[:saved]], start=consts + carries))
-        late = after.sums(sliced, results[count:])
+        late = after.cotangents(consts, sliced, results[count:])
         found = iter(results[:count])
         back = [late[i] if i in late else next(found) if f else None for i, f in enumerate(follow)]
         return [b if w else None for b, w in zip(back, wanted, strict=True)]

@@ -1,8 +1,9 @@
-"""Sums that a loop going back need not carry.
+"""Products that a loop going back need not make: the cotangents of matrices that its steps multiply by.
 
-The cotangent of a matrix that a loop multiplies by is a sum over its steps of products, `G = sum_t A[t] @ D[t]`. To
-carry `G` means to read and write all of it at every step. With the factors stacked it is one product after the loop,
-which is also what keeps the gradients of single examples in factors (`_compile/factored`).
+That of a matrix which all steps share is a sum over them, `G = sum_t A[t] @ D[t]`: to carry `G` means to read and write
+all of it at every step. Each step may also have a matrix of its own, `G[t] = A[t] @ D[t]`, as a layer has. With the
+factors stacked both are one product after the loop, which is also what keeps the gradients of single examples in
+factors (`_compile/factored`).
 """
 
 import math
@@ -51,38 +52,52 @@ class Product:
         (result,) = self.views((torch.bmm if batch else torch.mm)(left, right))
         return result
 
+    def stacked(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return the products of all steps, given the stacked factors."""
+        shape = (*left.shape[:-1], right.shape[-1])
+        made = torch.bmm(left.reshape(-1, *left.shape[-2:]), right.reshape(-1, *right.shape[-2:]))
+        return torch.func.vmap(lambda product: self.views(product)[0])(made.reshape(shape))
+
 
 @dataclass(frozen=True)
 class Deferred:
-    """A step back without the products, by which cotangent, that are made after the loop; it returns `made` besides."""
+    """A step back without the products that are made after the loop, by input; it returns the nodes `made` besides."""
 
     step: Graph
     products: dict[int, Product]
     made: tuple[fx.Node, ...]
 
     @staticmethod
-    def of(backward: Graph, cotangents: Sequence[int], sliced: Sequence[int]) -> "Deferred":
-        """Return what to defer of a step whose first results are `cotangents`, and whose inputs `sliced` are slices."""
+    def of(backward: Graph, inputs: Sequence[int | None], sliced: Sequence[int]) -> "Deferred":
+        """Return what to defer of a step.
+
+        `inputs` tells for each result which input it is the cotangent of; None: what must be made by the step. The
+        inputs `sliced` of the step are slices of arrays.
+        """
         fx_graph = backward.module.graph
         results: Any = fx_graph.output_node().args[0]
-        products = {i: _product(backward, results[k], sliced) for k, i in enumerate(cotangents)}
-        products = {i: product for i, product in products.items() if product is not None}
+        found = {i: _product(backward, results[k], sliced) for k, i in enumerate(inputs) if i is not None}
+        products = {i: product for i, product in found.items() if product is not None}
         if not products:
             return Deferred(backward, {}, ())
         factors = [factor for product in products.values() for factor in (product.left, product.right)]
         made = tuple(dict.fromkeys(factor.node for factor in factors if factor.views is None))
-        kept = [node for k, node in enumerate(results) if k >= len(cotangents) or cotangents[k] not in products]
+        kept = [node for i, node in zip(inputs, results, strict=True) if i not in products]
         effects = [node for node in fx_graph.nodes if calls_for_effect(node)]
-        inputs = fx_graph.find_nodes(op="placeholder")
-        return Deferred(derived.subgraph(backward, inputs, [*kept, *made], effects), products, made)
+        placeholders = fx_graph.find_nodes(op="placeholder")
+        return Deferred(derived.subgraph(backward, placeholders, [*kept, *made], effects), products, made)
 
-    def sums(self, sliced: Mapping[int, Tensor], made: Sequence[Tensor]) -> dict[int, Tensor]:
-        """Return the deferred cotangents, given the arrays that the loop slices and what it has made of each step."""
+    def cotangents(self, shared: int, sliced: Mapping[int, Tensor], made: Sequence[Tensor]) -> dict[int, Tensor]:
+        """Return the deferred cotangents, by input, of which the first `shared` are the same for all steps.
+
+        `sliced` are the arrays that the loop slices, `made` is what it has made of each step.
+        """
         stacks = dict(zip(self.made, made, strict=True))
-        return {
-            i: product.summed(product.left.stacked(sliced, stacks), product.right.stacked(sliced, stacks))
-            for i, product in self.products.items()
-        }
+        found = {}
+        for i, product in self.products.items():
+            factors = (product.left.stacked(sliced, stacks), product.right.stacked(sliced, stacks))
+            found[i] = product.summed(*factors) if i < shared else product.stacked(*factors)
+        return found
 
 
 def _product(backward: Graph, node: fx.Node, sliced: Sequence[int]) -> Product | None:
