@@ -1,9 +1,10 @@
 """jaxish: JAX's programming model on PyTorch's machinery.
 
 `import jaxish as jax` is all that a JAX program needs; `python -m jaxish run program.py` needs not even that.
-This module hands on the names of `jax`.
+This module hands on the names of `jax`; what there is besides is in the table of `_core/additions.py`.
 """
 
+from functools import partial as _partial
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import core as core
@@ -27,6 +28,7 @@ from . import stages as stages
 from . import tree as tree
 from . import tree_util as tree_util
 from . import typing as typing
+from ._core.additions import names_besides as _names_besides
 from ._core.array import Array as Array
 from ._core.avals import ShapeDtypeStruct as ShapeDtypeStruct
 from ._core.collection_guard import array_garbage_collection_guard as array_garbage_collection_guard
@@ -69,6 +71,7 @@ from ._core.refs import free_ref as free_ref
 from ._core.refs import freeze as freeze
 from ._core.refs import new_ref as new_ref
 from ._core.refs import typeof as typeof
+from ._core.torch_tensors import from_torch as from_torch
 from ._core.tracers import ensure_compile_time_eval as ensure_compile_time_eval
 from ._devices import memory as memory
 from ._devices.devices import Device as Device
@@ -141,6 +144,7 @@ if _TYPE_CHECKING:
     from . import experimental as experimental
     from . import profiler as profiler
 
-__getattr__, _ = _attach(
-    __name__, ("api_util", "custom_derivatives", "experimental", "export", "profiler")
-)  # what most programs do not need loads when it is named
+# What most programs do not need loads when it is named.
+_LAZY = ("api_util", "custom_derivatives", "experimental", "export", "profiler")
+__getattr__, _ = _attach(__name__, _LAZY)
+__dir__ = _partial(_names_besides, globals(), _LAZY)

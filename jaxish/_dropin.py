@@ -14,6 +14,7 @@ import sys
 import types
 from collections.abc import Sequence
 
+from ._core import additions
 from ._core.machine import JAX_VERSION
 from .version import __version__
 
@@ -139,13 +140,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _Alias(own), is_package=True)
 
 
-# Modules that jaxish has and JAX has not.
-_OURS = {"dropin"}
-
-
 def _is_of_jax(path: str) -> bool:
     """Tell whether the module of this path below `jaxish` stands for one of JAX's: no floor of the house does."""
-    return path not in _OURS and not any(part.startswith("_") for part in path.split("."))
+    return path not in additions.MODULES and not any(part.startswith("_") for part in path.split("."))
 
 
 def _exists(name: str) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import jaxish
+from jaxish._core import additions
 
 ROOT = Path(jaxish.__file__).parent
 
@@ -86,7 +87,7 @@ def test_faces_define_nothing():
 
 # ---------------------------------------------------------------------------------------------------------- namespaces
 
-PUBLIC = sorted(m for m in MODULES if "._" not in m and m != "jaxish.dropin")
+PUBLIC = sorted(m for m in MODULES if "._" not in m and m.removeprefix("jaxish.") not in additions.MODULES)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -94,7 +95,7 @@ PUBLIC = sorted(m for m in MODULES if "._" not in m and m != "jaxish.dropin")
 def test_public_paths_show_what_jax_shows(module):
     ours, theirs = importlib.import_module(module), importlib.import_module(module.replace("jaxish", "jax", 1))
     submodules = {info.name for info in pkgutil.iter_modules(getattr(theirs, "__path__", ()))}
-    shown = {name for name in dir(ours) if not name.startswith("_")} - {"dropin"}
+    shown = {name for name in dir(ours) if not name.startswith("_")}
     assert sorted(name for name in shown - submodules if not hasattr(theirs, name)) == []
 
 
@@ -104,7 +105,7 @@ import importlib, jaxish.dropin
 jaxish.dropin.install()
 for path in %r:
     assert importlib.import_module("jax" + path) is importlib.import_module("jaxish" + path)
-for path in (".dropin", "._core", "._core.array", "._numpy.ufuncs", ".numpy.ufuncs", ".lax.shapes", ".random.keys"):
+for path in (".dropin", ".interop", ".functorch", "._core", "._core.array", "._numpy.ufuncs", ".numpy.ufuncs", ".lax.shapes", ".random.keys"):
     try:
         importlib.import_module("jax" + path)
     except ModuleNotFoundError as error:

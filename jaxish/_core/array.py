@@ -270,8 +270,20 @@ class Array(ArrayInterface):
     # -- to and from torch -----------------------------------------------------------------------------------------
 
     def to_torch(self) -> Tensor:
-        """Return the torch tensor, sharing its memory: do not write into it."""
+        """Return the torch tensor, without a copy and without gradient history: do not write into it.
+
+        A tracer gives the transformation's own tensor. Torch code that is to be differentiated is made a function of
+        arrays by `jaxish.interop.from_torch_function`.
+        """
         return self._tensor
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Say the way, for a function of torch that was given an array."""
+        raise TypeError(
+            f"torch's {getattr(func, '__name__', func)} was given a JAX array; array.to_torch() is its tensor, without a "
+            "copy, and jaxish.interop.from_torch_function makes torch code a function of arrays."
+        )
 
     @property
     def kind(self) -> Any:
@@ -414,7 +426,8 @@ def check_arraylike(function: str, *args: Any) -> None:
     """Raise `TypeError` naming `function` and the position of the first argument that is no array or scalar."""
     for position, x in enumerate(args):
         if not is_arraylike(x):
-            hint = " Use jnp.asarray to make an array of a sequence." if isinstance(x, list | tuple) else ""
+            is_sequence = isinstance(x, list | tuple)
+            hint = " Use jnp.asarray to make an array of a sequence." if is_sequence else errors.way_from_torch(x)
             raise TypeError(
                 f"{function} requires ndarray or scalar arguments, got {type(x)} at position {position}.{hint}"
             )
@@ -460,9 +473,7 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
         return as_array(x.__jax_array__(), device)
     if isinstance(x, _SYMBOLS):
         return Array(scalar_tensor(x, dtypes.to_torch(dtypes.lattice_type(x)[0]), device), True)
-    if isinstance(x, Tensor):
-        raise TypeError("A torch.Tensor is no JAX array; make it one, without a copy, by jaxish.from_torch(tensor).")
-    raise TypeError(f"Value {x!r} with type {type(x)} is not a valid JAX type.")
+    raise TypeError(f"Value {x!r} with type {type(x)} is not a valid JAX type.{errors.way_from_torch(x)}")
 
 
 def _plain_scalar(x: Any) -> Any:

@@ -3,6 +3,8 @@
 Every message says what was found, what was expected and what to do.
 """
 
+from torch import Tensor
+
 
 class NoReverseMode(ValueError):
     """A loop of unknown length, which reverse mode does not go back through: forward mode does."""
@@ -86,6 +88,13 @@ _HINTS = {
         "values to global state, in an attribute or a closure. {detail}"
     ),
 }
+
+
+def way_from_torch(value: object) -> str:
+    """Return a sentence, with a space before it, on how a torch tensor becomes an array; nothing for other values."""
+    if not isinstance(value, Tensor):
+        return ""
+    return " A torch.Tensor is no JAX array; make it one, without a copy, by jaxish.from_torch(tensor)."
 
 
 def tracer_error(cls: type[Exception], shape: object, detail: str = "", origin: str = "") -> Exception:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import graph
+from .._core import errors, graph
 from .._core.array import Array, as_array, device_of, is_arraylike, tensor_of
 from .._core.dtypes import TO_NUMPY, TO_TORCH
 from .._core.extended import refuse
@@ -53,7 +53,7 @@ def array_of(name: str, x: Any, position: int = 0, device: torch.device | None =
         raise TypeError(
             f"Error interpreting argument to {name} as a JAX value. The problematic value is of type {type(x)} and was "
             f"passed to {name} at position {position}. Expected an array or scalar: convert it, for example by "
-            "jnp.asarray."
+            f"jnp.asarray.{errors.way_from_torch(x)}"
         )
     return as_array(x, device)
 

@@ -54,6 +54,13 @@ def _is_operand(x: Any) -> bool:
     return isinstance(x, _OPERANDS) or hasattr(x, "__jax_array__")
 
 
+def _not_an_operand(x: Any) -> Any:
+    """Let Python ask `x` for the operation. Raises `TypeError` for a tensor, with whose answer nobody could do anything."""
+    if isinstance(x, Tensor):
+        raise TypeError(f"unsupported operand types: 'Array' and 'Tensor'.{errors.way_from_torch(x)}")
+    return NotImplemented
+
+
 def _binary(
     fast: Callable[..., Any], slow: Callable[..., Any], accepted: frozenset[torch.dtype]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -86,7 +93,7 @@ def _binary(
                 if bounds and bounds[0] <= other <= bounds[1]:
                     return Array(fast(x, other), self._weak)
         if not _is_operand(other):
-            return NotImplemented
+            return _not_an_operand(other)
         return slow(self, other)
 
     def reflected(self: Array, other: Any) -> Any:
@@ -102,10 +109,13 @@ def _binary(
             if bounds and bounds[0] <= other <= bounds[1]:
                 return Array(fast(other, x), self._weak)
         if not _is_operand(other):
-            return NotImplemented
+            return _not_an_operand(other)
         return slow(other, self)
 
     return forward, reflected
+
+
+_ORDERINGS = (ufuncs.less, ufuncs.less_equal, ufuncs.greater, ufuncs.greater_equal)
 
 
 def _comparison(
@@ -139,7 +149,7 @@ def _comparison(
                 if x.dtype in _FLOATS:
                     return Array(fast(x, float(other)), self._weak)
         if not _is_operand(other):
-            return NotImplemented
+            return _not_an_operand(other) if slow in _ORDERINGS else NotImplemented
         return slow(self, other)
 
     return compare
@@ -185,7 +195,7 @@ def _pow(self: Array, other: Any) -> Any:
         elif type(other) is float and x.dtype in _FLOATS and functorch.peek_interpreter_stack() is None:
             return Array(torch.pow(x, other), self._weak)
     if not _is_operand(other):
-        return NotImplemented
+        return _not_an_operand(other)
     return ufuncs.power(self, other)
 
 

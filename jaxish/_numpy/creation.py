@@ -14,6 +14,7 @@ from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_t
 from .._core.dimensions import canonical_shape
 from .._core.extended import fills_elements, moves_elements, refuse
 from .._core.promotion import cast, check_fits, convert, tensor
+from .._core.torch_tensors import from_torch
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
@@ -29,8 +30,8 @@ def array(
 ) -> Array:  # fmt: skip
     """Return an array of a number, an array, or nested sequences of these.
 
-    Without `dtype`, the values' common dtype is taken; a Python scalar alone makes a weakly typed array. `ndmin`
-    adds leading dimensions of size one. Raises `TypeError` for other objects, `NotImplementedError` for an `order`
+    Without `dtype`, the values' common dtype is taken; a Python scalar alone makes a weakly typed array. A torch tensor
+    is copied, but for `copy=False`, which shares its memory (`jaxish.from_torch`), as `asarray` does. `ndmin` adds leading dimensions of size one. Raises `TypeError` for other objects, `NotImplementedError` for an `order`
     other than "K".
     """
     if args:
@@ -87,7 +88,8 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
     if x is None:
         raise ValueError("None is not a valid value for jnp.array")
     if isinstance(x, Tensor):
-        raise TypeError("A torch.Tensor is no JAX array; make it one, without a copy, by jaxish.from_torch(tensor).")
+        found = from_torch(x, copy=copy and target is None)
+        return found if target is None else Array(converted(found._tensor, target))
     if isinstance(x, str | bytes):
         raise TypeError(f"Value {x!r} is not a valid JAX array type. Only arrays of numeric types are supported.")
     if hasattr(x, "__array__") or isinstance(x, range):
@@ -143,7 +145,13 @@ def _leaves(x: Any) -> list[Any]:
     leaves = optree.tree_leaves(x, lambda v: not isinstance(v, list | tuple), none_is_leaf=True)
     if any(leaf is None for leaf in leaves):
         raise ValueError("None is not a valid value for jnp.array")
-    return [leaf.__jax_array__() if hasattr(leaf, "__jax_array__") else leaf for leaf in leaves]
+    return [_as_element(leaf) for leaf in leaves]
+
+
+def _as_element(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return from_torch(leaf)
+    return leaf.__jax_array__() if hasattr(leaf, "__jax_array__") else leaf
 
 
 def _common_dtype(leaves: list[Any]) -> torch.dtype:

@@ -67,7 +67,7 @@ def _wrong_index(index: Any) -> Exception:
         return TypeError(f"Indexer must have integer or boolean type, got indexer with type {np.dtype(type(index))}")
     return IndexError(
         "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid "
-        f"indices. Got {index}"
+        f"indices. Got {index}{errors.way_from_torch(index)}"
     )
 
 

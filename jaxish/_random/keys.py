@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import config, dtypes, transfers
+from .._core import config, dtypes, errors, transfers
 from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
@@ -98,7 +98,9 @@ def check_key(function: str, given: Any, allow_batched: bool = False, consume: b
         typed, was_typed = wrap_key_data(given), False
         _judge_legacy()
     else:
-        raise TypeError(f"unexpected PRNG key type {type(given)}. Make a key with jax.random.key(seed).")
+        raise TypeError(
+            f"unexpected PRNG key type {type(given)}. Make a key with jax.random.key(seed).{errors.way_from_torch(given)}"
+        )
     if typed.ndim and not allow_batched:
         raise ValueError(
             f"{function} accepts a single key, but was given a key array of shape {typed.shape} != (). "

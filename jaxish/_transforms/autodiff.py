@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import axes, dtypes, duals, tree
+from .._core import axes, dtypes, duals, errors, tree
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
-from .._core.errors import NoReverseMode
 from .._core.primitive import conjugate
 from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
@@ -90,7 +89,10 @@ def _without(kind: Any, aval: ShapedArray) -> Any:
 
 def _cotangent(value: Any, primal: ShapedArray) -> Tensor:
     if not is_arraylike(value):
-        raise TypeError(f"Argument {value!r} to a VJP function has type {type(value)}, which is not a valid JAX type.")
+        raise TypeError(
+            f"Argument {value!r} to a VJP function has type {type(value)}, which is not a valid JAX type."
+            f"{errors.way_from_torch(value)}"
+        )
     array = as_array(value)
     if array.dtype != primal.dtype or array.shape != primal.shape:
         raise ValueError(
@@ -233,6 +235,7 @@ def grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Arra
     if not is_arraylike(leaf):
         raise TypeError(
             f"Argument {leaf!r} of type {type(leaf)} is not a valid JAX type: {name} needs arrays or scalars."
+            f"{errors.way_from_torch(leaf)}"
         )
     array = as_array(leaf)
     if isinstance(array.dtype, dtypes.ExtendedDType) and not allow_int:
@@ -402,7 +405,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     is_reversible = True
     try:
         output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
-    except NoReverseMode:  # of a jitted function, whose way back is traced when it is called
+    except errors.NoReverseMode:  # of a jitted function, whose way back is traced when it is called
         output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, (), has_aux)
         is_reversible = False
     ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
@@ -431,7 +434,7 @@ class LinearMap(Linearized):
             return
         try:
             self._push = self._transposed(device)
-        except NoReverseMode:  # of a while_loop, which forward mode knows
+        except errors.NoReverseMode:  # of a while_loop, which forward mode knows
             self._is_pushed_anew = True
 
     def _transposed(self, device: torch.device | None) -> Callable[..., Any] | None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, tree
+from .._core import dtypes, errors, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.avals import ShapeDtypeStruct
 from .._core.refs import Ref, RefArgument, as_result
@@ -169,7 +169,7 @@ def as_output(leaf: Any, function_name: str, result: Any = None) -> Array:
         place = f" at output component {path}" if path else ""
         raise TypeError(
             f"function {function_name} returned a value of type {type(leaf)}{place}, which is not a valid JAX type. "
-            "Return arrays, scalars, or pytrees of them."
+            f"Return arrays, scalars, or pytrees of them.{errors.way_from_torch(leaf)}"
         )
     return as_array(leaf)
 
@@ -187,6 +187,7 @@ def as_argument(leaf: Any, transformation: str) -> Array:
         raise TypeError(
             f"Cannot interpret value of type {type(leaf)} as an abstract array; it does not have a dtype attribute. "
             f"{transformation} takes arrays, scalars and pytrees of them; mark other arguments as static."
+            f"{errors.way_from_torch(leaf)}"
         )
     return as_array(leaf)
 

@@ -12,6 +12,7 @@ from .._core.array import Array, as_array, is_abstract, type_text
 from .._core.avals import ShapedArray, aval_of
 from .._core.errors import ConcretizationTypeError, tracer_error
 from .._core.extended import ExtendedArray
+from .._core.torch_tensors import from_torch
 from .._core.tree_differences import broadcast_prefix
 from .._devices import devices, meshes
 from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
@@ -26,7 +27,8 @@ def device_put(
     """Return the pytree `x` with its leaves as arrays on `device`: a `Device`, a sharding, or a prefix tree of them.
 
     None leaves arrays where they are. `donate` deletes the arrays given. `src` and `may_alias` are hints that torch has
-    no use for: an array that is on the device already is shared, since arrays are immutable. Under jit it is a
+    no use for: an array that is on the device already is shared, since arrays are immutable, and so is the memory of a
+    torch tensor (`jaxish.from_torch` says what that means). Under jit it is a
     constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit.
     """
     leaves, spec = tree.flatten(x)
@@ -61,7 +63,7 @@ def _place_of(target: Any) -> Sharding | None:
 
 
 def _moved(leaf: Any, sharding: Sharding | None) -> Array:
-    array = as_array(leaf)
+    array = from_torch(leaf) if isinstance(leaf, torch.Tensor) else as_array(leaf)
     if transfers.watching and leaf is array and sharding is not None:
         check_transfer(array, sharding)
     if sharding is None:

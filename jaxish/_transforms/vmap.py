@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._core import axes, graph, tree
+from .._core import axes, errors, graph, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
 from .._core.avals import aval_of
 from .._core.primitive import batch_front
@@ -119,7 +119,7 @@ def _shape_of(leaf: Any) -> Sequence[int]:
     if not is_arraylike(leaf):
         raise TypeError(
             f"Output from batched function {leaf!r} with type {type(leaf)} is not a valid JAX type; vmap maps arrays. "
-            "Use in_axes=None for an argument that is no array."
+            f"Use in_axes=None for an argument that is no array.{errors.way_from_torch(leaf)}"
         )
     return as_array(leaf).shape
 

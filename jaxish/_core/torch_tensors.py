@@ -1,0 +1,52 @@
+"""Tensors of torch as arrays."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import dtypes, graph
+from .array import Array
+
+_RUNS_AS_TENSOR = torch._C._disabled_torch_dispatch_impl  # of subclasses that have no kernels of their own
+
+
+def from_torch(tensor: Tensor, *, copy: bool = False) -> Array:
+    """Return a torch tensor as an array that shares its memory, without its gradient history.
+
+    What is written into the tensor in place afterwards (`tensor.add_(1)`, an optimizer's step) is seen by the array, as
+    long as the memory is shared; a write that a call on an accelerator has not waited for is not. `copy=True` makes a
+    copy. There is a copy, too, where JAX has no such values: of 64-bit elements while `jax_enable_x64` is off (they are
+    narrowed to 32 bits, as by `jnp.asarray`), and of tensors that are conjugated or negated lazily.
+
+    The history is cut: `jax.grad` does not go on into what made the tensor, nor torch's `backward` from the array. For
+    torch's autograd through a function of arrays there is `jaxish.interop.to_torch`. Within the transformations of
+    torch.func, and of jaxish, the array of a tensor that they trace belongs to them, and is differentiated and mapped.
+    Raises `TypeError` for what is no dense tensor of a dtype that JAX has.
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"from_torch takes a torch.Tensor, got {type(tensor)}; jnp.asarray takes other values.")
+    if tensor.layout is not torch.strided or tensor.dtype not in dtypes.TO_NUMPY:
+        raise TypeError(
+            f"from_torch takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {tensor.layout}."
+        )
+    if graph.is_tracer(tensor):
+        graph.check_alive(tensor)
+        return Array(_as_jax_has_it(tensor, copy))
+    if graph.tracing:
+        with graph.outside_traces():
+            return Array(_plain(tensor, copy))
+    return Array(_plain(tensor, copy))
+
+
+def _plain(tensor: Tensor, copy: bool) -> Tensor:
+    kind: Any = type(tensor)
+    if kind.__torch_dispatch__ is _RUNS_AS_TENSOR and kind is not Tensor:
+        tensor = tensor.as_subclass(Tensor)
+    return _as_jax_has_it(tensor.detach(), copy)
+
+
+def _as_jax_has_it(tensor: Tensor, copy: bool) -> Tensor:
+    tensor = tensor.resolve_conj().resolve_neg()
+    wanted = dtypes.to_torch(dtypes.canonicalize_dtype(dtypes.TO_NUMPY[tensor.dtype]))
+    return tensor.to(wanted, copy=copy)
