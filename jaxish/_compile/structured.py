@@ -25,6 +25,7 @@ from .._core.target import Target
 
 _PRIMITIVES: "weakref.WeakValueDictionary[str, Primitive]" = weakref.WeakValueDictionary()
 _TYPES: dict[str, tuple[TensorType, ...]] = {}
+_KNOWN_TO_TORCH: dict[str, Primitive] = {}  # code of torch.compile, which lives as long as it likes, has the key only
 
 _library = torch.library.Library("jaxish", "DEF")
 _library.define("structured(Tensor[] inputs, str primitive, Device device) -> Tensor[]")
@@ -98,11 +99,7 @@ def call(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Append a call of `primitive` to the graph that is being lowered."""
     trace = graph.current_trace()
     assert trace is not None
-    types = tuple(primitive.out_types(*inputs))
-    text = f"{primitive.identity()}|{[TensorType.of(i) for i in inputs]}|{types}"
-    key = hashlib.sha256(text.encode()).hexdigest()[:32]
-    _TYPES[key] = types
-    device = types[0].device if types else torch.device("cpu")
+    key, types, device = _declared(primitive, inputs)
     results = trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), types)
     if results:
         # Compiled code knows the primitive by its key only: the graph, which its executable holds, keeps it alive.
@@ -110,6 +107,21 @@ def call(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
         if kept is primitive:
             weakref.finalize(primitive, _TYPES.pop, key, None).atexit = False
     return results
+
+
+def call_in_torch(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Call `primitive` as an operator that torch traces: torch.compile, or make_fx. It is known for good then."""
+    key, _, device = _declared(primitive, inputs)
+    _KNOWN_TO_TORCH.setdefault(key, _PRIMITIVES.setdefault(key, primitive))
+    return torch.ops.jaxish.structured(list(inputs), key, device)
+
+
+def _declared(primitive: Primitive, inputs: Sequence[Tensor]) -> tuple[str, tuple[TensorType, ...], torch.device]:
+    types = tuple(primitive.out_types(*inputs))
+    text = f"{primitive.identity()}|{[TensorType.of(i) for i in inputs]}|{types}"
+    key = hashlib.sha256(text.encode()).hexdigest()[:32]
+    _TYPES[key] = types
+    return key, types, types[0].device if types else torch.device("cpu")
 
 
 def types_in(module: fx.GraphModule) -> dict[str, tuple[TensorType, ...]]:

@@ -75,6 +75,11 @@ def is_active() -> bool:
     return bool(_depth.calls)
 
 
+def is_possible() -> bool:
+    """Tell whether a function may be pushed forward, by the user's own torch code too: in this thread or in another."""
+    return forward_ad._current_level >= 0
+
+
 def typed_numbers() -> AbstractContextManager[Any]:
     """Return the context manager for rules of primitives, which torch calls with all function modes put aside."""
     return _TYPED_NUMBERS if _depth.calls else nullcontext()

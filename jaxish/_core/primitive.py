@@ -293,7 +293,7 @@ def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor,
     one is written into memory laid out like it, where several elements are one.
     """
     apart = (r.view_as(r) if any(r is i for i in inputs) else r for r in results)
-    if not duals.is_active():
+    if not duals.is_possible():
         return tuple(apart)
     return tuple(r.contiguous() if 0 in r.stride() and r.numel() > 1 else r for r in apart)
 
