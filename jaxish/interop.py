@@ -1,3 +1,5 @@
 """jaxish.interop: functions, modules and optimizers of PyTorch in JAX programs, and the other way round."""
 
+from ._interop.from_torch import from_torch_function as from_torch_function
+from ._interop.from_torch import from_torch_module as from_torch_module
 from ._interop.to_torch import to_torch as to_torch

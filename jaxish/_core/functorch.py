@@ -4,6 +4,8 @@ torch.func itself hides the level numbers that named axes need, and the batch di
 the library names `torch._C._functorch`. Tried on torch 2.13.
 """
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet, _functorch  # pyright: ignore[reportAttributeAccessIssue]
@@ -33,6 +35,26 @@ maybe_get_level = _functorch.maybe_get_level
 unwrap_if_dead = _functorch.unwrap_if_dead
 unwrap_for_grad = _functorch._unwrap_for_grad
 wrap_for_grad = _functorch._wrap_for_grad
+
+
+def functionalized(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Call `function` so that writes in place become new values; those into `tensors` are not seen outside.
+
+    torch.func.functionalize writes the latter back into its arguments.
+    """
+    level = _functorch._func_increment_nesting(True)
+    try:
+        results = function(*(_functorch._wrap_functional_tensor(t, level) for t in tensors))
+        return [_value(t) for t in results]
+    finally:
+        _functorch._func_decrement_nesting()
+
+
+def _value(tensor: Tensor) -> Tensor:
+    if not torch._is_functional_tensor(tensor):  # pyright: ignore[reportPrivateImportUsage]
+        return tensor
+    torch._sync(tensor)  # pyright: ignore[reportPrivateImportUsage]
+    return _functorch._unwrap_functional_tensor(tensor, True)
 
 
 def _bits_of_batch(tensor: Tensor, dtype: torch.dtype) -> Tensor:

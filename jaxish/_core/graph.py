@@ -439,7 +439,8 @@ class Trace(TorchDispatchMode):
         node = self.node_of(args[0])
         node.meta["val"] = torch.ops.aten.alias.default(args[0])
         name, _, overload = func.__name__.partition(".")
-        target = getattr(getattr(torch.ops.aten, name.rstrip("_")), overload)
+        pure = getattr(torch.ops.aten, name.rstrip("_"))
+        target = getattr(pure, overload if overload in pure.overloads() else "int")  # transpose_ has but one overload
         self.bind(args[0], self.graph.call_function(target, (node, *args[1:]), kwargs))
         return func(*args, **kwargs)
 
