@@ -1,10 +1,8 @@
 """Functions and modules of torch as functions of arrays."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +12,7 @@ from .._core.torch_tensors import from_torch
 from .._transforms.flat import check_callable, wraps
 from .._transforms.jit import jit
 from . import torch_code
+from .arguments import Fixed
 
 
 def from_torch_function(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,11 +31,11 @@ def from_torch_function(fun: Callable[..., Any]) -> Callable[..., Any]:
     check_callable(fun)
 
     @wraps(fun)
-    def traced(fixed: _Fixed, rng: Array | None, arrays: Sequence[Array]) -> Any:
+    def traced(fixed: Fixed, rng: Array | None, arrays: Sequence[Array]) -> Any:
         spec: list[tree.Spec] = []
 
         def flat(*tensors: Tensor) -> list[Tensor]:
-            args, kwargs = fixed.with_tensors(tensors)
+            args, kwargs = fixed.rebuilt(tensors)
             leaves, found = tree.flatten(fun(*args, **kwargs))
             spec.append(found)
             return [tensor_of(as_array(x)) if not isinstance(x, Tensor) else x for x in leaves]
@@ -48,8 +47,8 @@ def from_torch_function(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fun)
     def call(*args: Any, rng: Array | None = None, **kwargs: Any) -> Any:
-        fixed, arrays = _Fixed.of(args, kwargs)
-        return jitted(fixed, rng, arrays)
+        fixed, given = Fixed.of(args, kwargs)
+        return jitted(fixed, rng, [from_torch(x) if isinstance(x, Tensor) else as_array(x) for x in given])
 
     return call
 
@@ -105,29 +104,6 @@ class _WithBuffers(nn.Module):
     def forward(self, args: Any, kwargs: Any) -> Any:
         result = self.module(*args, **kwargs)
         return result, dict(self.module.named_buffers())
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """What of a call's arguments a trace depends on by value: their structure, and the leaves that are no arrays."""
-
-    spec: tree.Spec
-    leaves: tuple[tuple[type, Any] | None, ...]  # None in the place of an array; 1, 1.0 and True differ by their types
-
-    @staticmethod
-    def of(args: Any, kwargs: Any) -> "tuple[_Fixed, list[Array]]":
-        leaves, spec = tree.flatten((args, kwargs))
-        is_array = [isinstance(x, Array | Tensor | np.ndarray) or hasattr(x, "__jax_array__") for x in leaves]
-        arrays = [
-            from_torch(x) if isinstance(x, Tensor) else as_array(x) for x, a in zip(leaves, is_array, strict=True) if a
-        ]
-        rest = tuple(None if a else (type(x), x) for x, a in zip(leaves, is_array, strict=True))
-        return _Fixed(spec, rest), arrays
-
-    def with_tensors(self, tensors: Sequence[Tensor]) -> Any:
-        """Return the arguments with these tensors for their arrays."""
-        given = iter(tensors)
-        return self.spec.unflatten(next(given) if leaf is None else leaf[1] for leaf in self.leaves)
 
 
 def _widened(tensor: Tensor) -> Tensor:
