@@ -142,10 +142,11 @@ if _TYPE_CHECKING:
     from . import api_util as api_util
     from . import custom_derivatives as custom_derivatives
     from . import experimental as experimental
+    from . import functorch as functorch
     from . import interop as interop
     from . import profiler as profiler
 
 # What most programs do not need loads when it is named.
-_LAZY = ("api_util", "custom_derivatives", "experimental", "export", "interop", "profiler")
+_LAZY = ("api_util", "custom_derivatives", "experimental", "export", "functorch", "interop", "profiler")
 __getattr__, _ = _attach(__name__, _LAZY)
 __dir__ = _partial(_names_besides, globals(), _LAZY)
