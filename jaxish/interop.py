@@ -1,5 +1,6 @@
 """jaxish.interop: functions, modules and optimizers of PyTorch in JAX programs, and the other way round."""
 
+from ._interop.export import export as export
 from ._interop.from_torch import from_torch_function as from_torch_function
 from ._interop.from_torch import from_torch_module as from_torch_module
 from ._interop.module import Module as Module

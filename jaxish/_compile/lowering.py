@@ -51,6 +51,7 @@ def while_loop(
         while going(*state, *constants):
             state = list(step(*state, *constants))
         return state
+    state = [t if _is_laid_out(t) else t.clone(memory_format=torch.contiguous_format) for t in state]
     types = [TensorType.of(t) for t in (*state, *constants)]
     test = _subgraph(trace, lambda *inputs: [going(*inputs)], types, single=True)
     body = _subgraph(trace, step, types)
@@ -89,12 +90,17 @@ def _subgraph(trace: Trace, function: Function, types: Sequence[TensorType], sin
     return trace.submodule(module)
 
 
+def _is_laid_out(tensor: Tensor) -> bool:
+    """Tell whether the strides are those of new memory, of dimensions with one element too, which torch's loops compare."""
+    return tensor.stride() == torch.empty(tensor.shape, device="meta").stride()
+
+
 def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
     """Return the results as torch wants those of a loop's step: contiguous, in memory of their own."""
     taken = {storage_of(t) for t in inputs}
     found = []
     for result in results:
-        if storage_of(result) in taken or not result.is_contiguous():
+        if storage_of(result) in taken or not _is_laid_out(result):
             result = result.clone(memory_format=torch.contiguous_format)
         taken.add(storage_of(result))
         found.append(result)

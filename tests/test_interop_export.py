@@ -1,0 +1,181 @@
+"""JAX functions as torch's ExportedProgram: stored, loaded by plain torch, and held against JAX's values."""
+
+import pickle
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+import torch
+from portable_programs import program
+from torch.export import Dim
+
+import jaxish
+import jaxish.numpy as jnp
+from jaxish._core import machine
+from jaxish.interop import export, from_torch_module
+
+# Runs stored programs where jaxish cannot be imported.
+READER = """
+import pickle, sys
+from pathlib import Path
+sys.modules["jaxish"] = None
+import torch
+folder, found = Path(sys.argv[1]), {}
+for path in folder.glob("*.pt2"):
+    calls = torch.load(path.with_suffix(".arguments"))
+    module = torch.export.load(path).module()
+    results = [module(*arguments) for arguments in calls]
+    found[path.stem] = [[t.resolve_conj().numpy() for t in torch.utils._pytree.tree_leaves(r)] for r in results]
+assert not any(name.partition(".")[0] in ("jax", "jaxish") for name, module in sys.modules.items() if module is not None)
+(folder / "results").write_bytes(pickle.dumps(found))
+"""
+
+
+def tensors_of(args):
+    return jaxish.tree.map(lambda x: jnp.asarray(x).to_torch().clone(), tuple(args))
+
+
+def store(folder, name, exported, *calls):
+    torch.export.save(exported, folder / f"{name}.pt2")
+    torch.save(calls, folder / f"{name}.arguments")
+
+
+def read(folder):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", READER, folder], capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    return pickle.loads((folder / "results").read_bytes())
+
+
+def plain(leaf):
+    is_key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+# Some of every capability; test_portable.py has the graphs of all.
+CHOSEN = [
+    "a third derivative", "per-example gradients", "a scan", "a scan's gradient", "a scan of unsigned", "a while loop",
+    "a while loop per lane", "a branch", "a switch", "a branch in a loop", "prefixes", "cholesky", "a solution", "a convolution",
+    "a sorted array", "keys", "large counts", "random: normal", "random: poisson",
+]  # fmt: skip
+
+
+def key_words(x):
+    is_key = isinstance(x, jaxish.Array) and jnp.issubdtype(x.dtype, jaxish.dtypes.prng_key)
+    return jaxish.random.key_data(x) if is_key else x
+
+
+DYNAMIC = {
+    "a layer": (
+        lambda lib: lambda p, x: {"y": lib.numpy.tanh(x @ p["w"]).mean(0), "z": x.reshape(-1) * x.shape[0]},
+        lambda n: ({"w": np.ones((3, 2), np.float32)}, np.arange(3.0 * n, dtype=np.float32).reshape(n, 3)),
+        ({"w": None}, {0: Dim("n", min=2, max=64)}),
+    ),
+    "per-example gradients": (
+        lambda lib: lib.vmap(lib.grad(lambda w, x: lib.numpy.sin(w @ x)), (None, 0)),
+        lambda n: (np.ones(3, np.float32), np.linspace(0, 1, 3 * n, dtype=np.float32).reshape(n, 3)),
+        (None, {0: Dim("n")}),
+    ),
+    "two sizes": (
+        lambda lib: lambda x, y: lib.numpy.concatenate([x @ y, (y.T @ x.T).T]).sum(0),
+        lambda n: (np.ones((n, n + 1), np.float32), np.ones((n + 1, 4), np.float32)),
+        ({0: Dim("n"), 1: Dim("m")}, (Dim("m"), None)),
+    ),
+    "random numbers": (
+        lambda lib: lambda x: x + lib.random.normal(lib.random.key(1), x.shape),
+        lambda n: (np.zeros(n, np.float32),),
+        ({0: Dim("n")},),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """What a process without jaxish computes by all stored programs."""
+    folder = tmp_path_factory.mktemp("exported")
+    for name in CHOSEN:
+        function, args = program(jaxish, name)
+        store(folder, f"fixed {name}", export(function, *args), tensors_of(map(key_words, args)))
+    for name, (make, arguments, shapes) in DYNAMIC.items():
+        exported = export(make(jaxish), *arguments(4), dynamic_shapes=shapes)
+        store(folder, f"dynamic {name}", exported, *(tensors_of(arguments(n)) for n in (2, 4, 7)))
+    return read(folder)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_in_a_process_without_jaxish(name, results):
+    function, args = program(jax, name)
+    wanted = jax.tree.leaves(function(*args))
+    for found, w in zip(results[f"fixed {name}"][0], wanted, strict=True):
+        np.testing.assert_allclose(found, plain(w), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_sizes_that_change(name, results):
+    make, arguments, _ = DYNAMIC[name]
+    for n, found in zip((2, 4, 7), results[f"dynamic {name}"], strict=True):
+        wanted = jax.tree.leaves(make(jax)(*arguments(n)))
+        for f, w in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(f, w, rtol=1e-5, atol=1e-5)
+
+
+def test_bounds_of_sizes_are_kept():
+    exported = export(lambda x: x * 2, jnp.ones((4, 3)), dynamic_shapes=({0: Dim("n", min=3, max=8)},))
+    assert exported.module()(torch.ones(8, 3)).shape == (8, 3)
+    for size in (2, 9):
+        with pytest.raises((AssertionError, RuntimeError)):
+            exported.module()(torch.ones(size, 3))
+
+
+def test_nothing_of_jaxish_is_in_the_graph():
+    @jaxish.custom_vjp
+    def f(x):
+        return jaxish.lax.scan(lambda c, row: (jnp.sin(c + row), c), x[0], x)[1]
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (g * x,))
+    w = jnp.arange(3.0)
+    exported = export(jaxish.jit(lambda x: f(x) * w), jnp.ones((4, 3)))
+    graphs = [m.graph for m in exported.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    targets = {str(n.target) for g in graphs for n in g.nodes if n.op == "call_function"}
+    assert targets
+    assert not [t for t in targets if "jaxish" in t]
+    assert isinstance(exported, torch.export.ExportedProgram)
+
+
+def test_a_model_of_torch_that_went_through_jaxish():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).eval()
+    apply, params, buffers = from_torch_module(model)
+    slopes = jaxish.grad(lambda p, x: apply(p, buffers, x)[0].sum())
+    x = torch.randn(5, 3)
+    found = export(slopes, params, x).module()({n: p.detach() for n, p in model.named_parameters()}, x)
+    model(x).sum().backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad)
+
+
+def test_refusals():
+    with pytest.raises(NotImplementedError, match="callback"):
+        export(lambda x: jaxish.pure_callback(np.sin, jaxish.ShapeDtypeStruct((3,), np.float32), x), jnp.ones(3))
+    with pytest.raises(NotImplementedError, match="scan"):
+        export(
+            lambda x: jaxish.lax.scan(lambda c, row: (c + row, c), jnp.zeros(3), x), jnp.ones((4, 3)), dynamic_shapes=({0: Dim("n")},)
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="with names"):
+        export(jnp.sin, jnp.ones(3), dynamic_shapes=({0: Dim.AUTO},))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of AOTInductor itself
+@pytest.mark.skipif(machine.compiler() is None, reason="needs a C++ compiler")
+def test_ahead_of_time_compilation(tmp_path):
+    def f(x, ws):
+        return jaxish.lax.scan(lambda c, w: (jnp.tanh(c @ w), c.sum()), x, ws)
+
+    x, ws = torch.ones(2, 4), torch.linspace(-1, 1, 48).reshape(3, 4, 4)
+    package = torch._inductor.aoti_compile_and_package(export(f, x, ws), package_path=str(tmp_path / "model.pt2"))
+    found = torch._inductor.aoti_load_package(package)(x, ws)
+    wanted = jax.lax.scan(lambda c, w: (jax.numpy.tanh(c @ w), c.sum()), x.numpy(), ws.numpy())
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
