@@ -144,8 +144,9 @@ def test_from_arrays_to_tensors():
         assert type(tensor) is torch.Tensor
         assert tensor.data_ptr() == array.unsafe_buffer_pointer()
     assert torch.as_tensor(array).tolist() == torch.tensor(array).tolist() == [0, 1, 2]
+    array.delete()
     with pytest.raises(RuntimeError, match="deleted"):
-        array.delete() or array.to_torch()
+        array.to_torch()
 
 
 # ----------------------------------------------------------------------------------------- JAX's errors, and the way

@@ -176,6 +176,7 @@ def test_ahead_of_time_compilation(tmp_path):
     x, ws = torch.ones(2, 4), torch.linspace(-1, 1, 48).reshape(3, 4, 4)
     package = torch._inductor.aoti_compile_and_package(export(f, x, ws), package_path=str(tmp_path / "model.pt2"))
     found = torch._inductor.aoti_load_package(package)(x, ws)
-    wanted = jax.lax.scan(lambda c, w: (jax.numpy.tanh(c @ w), c.sum()), x.numpy(), ws.numpy())
+    a, b = jax.numpy.asarray(x.numpy()), jax.numpy.asarray(ws.numpy())
+    wanted = jax.lax.scan(lambda c, w: (jax.numpy.tanh(c @ w), c.sum()), a, b)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._pytree import tree_leaves, tree_structure
 
 import jaxish
 import jaxish.functorch as ours
@@ -39,9 +40,7 @@ PROGRAMS = {
 
 
 def leaves(result):
-    return [
-        np.asarray(x.detach() if isinstance(x, torch.Tensor) else x) for x in torch.utils._pytree.tree_leaves(result)
-    ]
+    return [np.asarray(x.detach() if isinstance(x, torch.Tensor) else x) for x in tree_leaves(result)]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -52,8 +51,8 @@ def test_transformations(name):
     of_tensors = program(ours, torch, torch.tensor(X), torch.tensor(V))
     of_arrays = program(ours, jnp, jnp.asarray(X), jnp.asarray(V))
     for result, kind in ((of_tensors, torch.Tensor), (of_arrays, jaxish.Array)):
-        assert all(isinstance(x, kind) for x in torch.utils._pytree.tree_leaves(result))
-        assert torch.utils._pytree.tree_structure(result) == torch.utils._pytree.tree_structure(wanted)
+        assert all(isinstance(x, kind) for x in tree_leaves(result))
+        assert tree_structure(result) == tree_structure(wanted)
         for a, b in zip(leaves(result), leaves(wanted), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 

@@ -15,8 +15,7 @@ def from_torch(tensor: Tensor, *, copy: bool = False) -> Array:
     """Return a torch tensor as an array that shares its memory, without its gradient history.
 
     What is written into the tensor in place afterwards (`tensor.add_(1)`, an optimizer's step) is seen by the array, as
-    long as the memory is shared; a write that a call on an accelerator has not waited for is not. `copy=True` makes a
-    copy. There is a copy, too, where JAX has no such values: of 64-bit elements while `jax_enable_x64` is off (they are
+    long as the memory is shared. `copy=True` makes a copy. There is a copy, too, where JAX has no such values: of 64-bit elements while `jax_enable_x64` is off (they are
     narrowed to 32 bits, as by `jnp.asarray`), and of tensors that are conjugated or negated lazily.
 
     The history is cut: `jax.grad` does not go on into what made the tensor, nor torch's `backward` from the array. For
