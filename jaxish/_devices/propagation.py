@@ -35,12 +35,20 @@ def _propagated(body: Graph) -> list[Sharding | None]:
     outputs: Any = body.module.graph.output_node().args[0]
     if not any(getattr(node.target, "places_results", False) for node in nodes):
         return [None] * len(outputs)
-    known: dict[fx.Node, Sharding] = {}
-    for node in nodes:
+    known = shardings_within(body, ())
+    return [known.get(node) for node in outputs]
+
+
+def shardings_within(body: Graph, inputs: Sequence[Sharding | None]) -> dict[fx.Node, Sharding]:
+    """Return the shardings of what the graph's nodes make, as far as they follow from its inputs' and from constraints."""
+    nodes = body.module.graph
+    given = zip(nodes.find_nodes(op="placeholder"), inputs, strict=False)
+    known = {node: sharding for node, sharding in given if sharding is not None}
+    for node in nodes.nodes:
         sharding = _of(node, known)
         if sharding is not None:
             known[node] = sharding
-    return [known.get(node) for node in outputs]
+    return known
 
 
 def _of(node: fx.Node, known: dict[fx.Node, Sharding]) -> Sharding | None:

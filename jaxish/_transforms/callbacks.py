@@ -8,13 +8,13 @@ transformation changes how often it is called. A graph with effects runs operato
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from .._compile.structured import Opaque
 from .._core import dtypes, errors, functorch, graph, tree
@@ -22,7 +22,6 @@ from .._core.array import Array, as_array, default_torch_device, from_kind, is_a
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, graphs_of
 from .._core.target import Target
-from .._devices import devices
 from .flat import check_callable, name_of
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
@@ -31,7 +30,7 @@ _serial = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
-class _HostFunction:
+class HostFunction:
     """A callback on flat tensors: the arguments that are no arrays put back, the rest made arrays again."""
 
     callback: Callable[..., Any]
@@ -43,8 +42,8 @@ class _HostFunction:
     @staticmethod
     def of(
         callback: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: bool = False
-    ) -> "tuple[_HostFunction, list[Tensor]]":
-        """Return a call's function and tensors; with `static`, arguments that are no arrays belong to the function."""
+    ) -> "tuple[HostFunction, list[Array]]":
+        """Return a call's function and arrays; with `static`, arguments that are no arrays belong to the function."""
         check_callable(callback)
         leaves, spec = tree.flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if not static or is_arraylike(leaf)]
@@ -53,7 +52,7 @@ class _HostFunction:
         # Weak types are for tracing: JAX hands them on only where a debug callback is called at once.
         is_strong = not static or graph.is_tracing()
         kinds = [False if is_strong and a.kind is True else a.kind for a in arrays]
-        return _HostFunction(callback, spec, places, kinds, fixed), [tensor_of(a) for a in arrays]
+        return HostFunction(callback, spec, places, kinds, fixed), arrays
 
     def __call__(self, *tensors: Tensor) -> Any:
         leaves = list(self.fixed)
@@ -171,11 +170,11 @@ def pure_callback(
     _refuse_sharding(sharding, "pure_callback")
     if vmap_method not in VMAP_METHODS:
         raise ValueError(f"vmap_method must be on of the allowed methods {[*VMAP_METHODS]}, but got: {vmap_method}")
-    function, tensors = _HostFunction.of(callback, args, kwargs)
+    function, arrays = HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
     computed = functools.partial(function.results, "pure_callback")
     call = PureCallback(name_of(callback), computed, _result_types(leaves), vmap_method)
-    return spec.unflatten(map(Array, call(*tensors)))
+    return spec.unflatten(map(Array, call(*map(tensor_of, arrays))))
 
 
 def _result_types(leaves: Sequence[Any]) -> list[TensorType]:
@@ -200,15 +199,18 @@ def _refuse_sharding(sharding: Any, function: str) -> None:
 class Effect(Primitive):
     """A call of the host function called `name` for its effect, once per lane of the batches in its inputs.
 
-    `lanes` are the batches, innermost first: the size, and the batch dimension of each input.
+    `lanes` are the batches, innermost first: the size, and the batch dimension of each input. Effects happen in the order of
+    the program; `ordered` says that the program asked for that.
     """
 
     __name__ = "debug_callback"
     has_effect = True  # pyright: ignore[reportAssignmentType,reportIncompatibleVariableOverride]
     rules = ("function",)  # its serial number stands for it
 
-    def __init__(self, name: str, function: Callable[..., Any], lanes: Sequence[tuple[int, Dims]] = ()) -> None:
-        self.name, self.function, self.lanes = name, function, tuple(lanes)
+    def __init__(
+        self, name: str, function: Callable[..., Any], lanes: Sequence[tuple[int, Dims]] = (), ordered: bool = False
+    ) -> None:
+        self.name, self.function, self.lanes, self.ordered = name, function, tuple(lanes), ordered
         self.serial = next(_serial)
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
@@ -216,8 +218,11 @@ class Effect(Primitive):
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         for position in itertools.product(*(range(size) for size, _ in self.lanes)):
-            self.function(*(self._slice(inputs[i], i, position) for i in range(len(inputs))))
+            self._called(*(self._slice(inputs[i], i, position) for i in range(len(inputs))))
         return []
+
+    def _called(self, *inputs: Tensor) -> None:
+        self.function(*inputs)
 
     def _slice(self, tensor: Tensor, index: int, position: Sequence[int]) -> Tensor:
         for lane, (_, dims) in zip(reversed(position), reversed(self.lanes), strict=True):
@@ -245,32 +250,18 @@ class Effect(Primitive):
             else:
                 tensors = [functorch.unwrap_for_grad(t, level.level()) for t in tensors]
         with graph.without_levels():
-            return Effect(self.name, self.function, lanes)._base(*tensors)
+            return self._with_lanes(lanes)._base(*tensors)
+
+    def _with_lanes(self, lanes: Sequence[tuple[int, Dims]]) -> "Effect":
+        return Effect(self.name, self.function, lanes, self.ordered)
 
 
-def debug_callback(
-    callback: Callable[..., Any] | None = None,
-    *args: Any,
-    ordered: bool = False,
-    partitioned: bool = False,
-    **kwargs: Any,
-) -> Callable[..., Any] | None:
-    """Call `callback(*args, **kwargs)` on the host when the values are known, whatever transformations are going on.
-
-    Arguments that are no arrays are passed as they are. Under vmap it is called per example, under grad once, in the
-    forward pass. Calls always come in the order of the program, so that `ordered` makes no difference here.
-    `partitioned` asks for a call per device with its part of the arguments: it is refused where there are several.
-    Without `callback`, return a `debug_callback` with these options.
-    """
-    if callback is None:
-        if args or kwargs:
-            raise TypeError("jax.debug.callback without a callback takes options only.")
-        return functools.partial(debug_callback, ordered=ordered, partitioned=partitioned)
-    if partitioned and len(devices.local_devices()) > 1:
-        raise NotImplementedError("debug callbacks with partitioned=True are not supported on several devices.")
-    function, tensors = _HostFunction.of(callback, args, kwargs, static=True)
-    Effect(name_of(callback), function)(*tensors)
-    return None
+def refuse_ordered(nodes: Iterable[fx.Node], count: int) -> None:
+    """Raise `ValueError` for ordered debug callbacks in a program on so many devices, where there is no one order."""
+    if count > 1 and any(isinstance(n.target, Effect) and n.target.ordered for n in nodes):
+        raise ValueError(
+            "The following ordered effects are not supported for more than 1 device: [OrderedDebug]. Leave ordered=True out."
+        )
 
 
 def io_callback(
@@ -286,12 +277,12 @@ def io_callback(
     Types and errors are those of `pure_callback`. Under vmap it is called per example, which `ordered` refuses.
     """
     _refuse_sharding(sharding, "io_callback")
-    function, tensors = _HostFunction.of(callback, args, kwargs)
+    function, arrays = HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
     method = None if ordered else "sequential"
     computed = functools.partial(function.results, "io_callback")
     call = IOCallback(name_of(callback), computed, _result_types(leaves), method)
-    return spec.unflatten(map(Array, call(*tensors)))
+    return spec.unflatten(map(Array, call(*map(tensor_of, arrays))))
 
 
 class IOCallback(PureCallback):

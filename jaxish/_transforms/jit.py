@@ -24,6 +24,7 @@ from .flat import argument_names, as_argument, check_callable, dressed, name_of
 from .placement import Placement
 from .prepared_call import PreparedCall
 from .program import Program, keyed, programs_of, trace_program, types_key
+from .sharded_effects import depends_on_shardings, settle
 from .signature import UNSPECIFIED, Signature
 from .stages import Lowered, Traced
 
@@ -112,7 +113,7 @@ class PjitFunction:
                 program.taken = call.taken_by(program)
             # A program that captured a tracer is good for this call only.
             passing = program.is_for_this_call_only or symbolic_sizes.environment() is not None
-            if not passing and not config.no_execution.value:
+            if not passing and not depends_on_shardings(program.closed.graph) and not config.no_execution.value:
                 self._programs[call.key] = program
         return program
 
@@ -122,6 +123,8 @@ class PjitFunction:
         fun = self._placement.with_results_placed(self._fun)
         program = trace_program(fun, call.arrays, call.rebuild, call.names())
         program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
+        if not graph.is_tracing():
+            settle(program.closed.graph, len(program.closed.captured), call.arrays)
         return program
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PreparedCall:

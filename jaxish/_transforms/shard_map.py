@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._core import axes, tree
+from .._core import axes, graph, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.tree_differences import broadcast_prefix
 from .._devices import processes
@@ -21,6 +21,7 @@ from .._devices.constraint import constrained, sharding_of
 from .._devices.devices import devices as all_devices
 from .._devices.meshes import AbstractMesh, Mesh, mesh_in_force
 from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
+from .callbacks import refuse_ordered
 from .flat import Output, arrays_from, check_callable, name_of, wraps
 from .jit import jit
 from .stages import Lowered
@@ -41,6 +42,12 @@ def _refuse_processes(function: str) -> None:
             f"{function} runs on the devices of one process; in a program of several lay arrays over a mesh "
             "(jax.device_put, jit(out_shardings=...)), and jit splits the work."
         )
+
+
+def _refuse_ordered(count: int) -> None:
+    trace = graph.current_trace()
+    if trace is not None:
+        refuse_ordered(trace.graph.nodes, count)
 
 
 # ------------------------------------------------------------------------------------------------------- shard_map
@@ -148,6 +155,7 @@ class _ShardMap:
             return self.output.tensors
 
         results = self._mapped(of_parts, self.names, split)
+        _refuse_ordered(self.mesh.size)
         assert self.output is not None
         values = self.output.spec.unflatten(self.output.arrays)
         wanted = self._specs(out_specs, values, "out_specs")
@@ -300,6 +308,7 @@ def pmap(
         given, prefix = tree.flatten(out_axes, _is_none)
         stacked = prefix.unflatten(axis or 0 for axis in given)
         result = vmap(fun, tuple(placed), stacked, axis_name=axis_name)(*args, **kwargs)
+        _refuse_ordered(_size_of(args, kwargs, in_axes, statics, axis_size))
         leaves, spec = tree.flatten(result)
         dims = broadcast_prefix(out_axes, spec, "pmap out_axes", _is_none)
         return spec.unflatten(x[0] if axis is None else x for x, axis in zip(leaves, dims, strict=True))
