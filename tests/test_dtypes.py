@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracle import agree
 
 import jaxish
 from jaxish._core import dtypes
@@ -82,3 +83,11 @@ def test_conversion_from_float_saturates_like_jax(target):
     values = np.array([0.0, -0.5, 1.9, -1.9, 1e3, -1e3, 1e20, -1e20, np.inf, -np.inf, np.nan], np.float32)
     wanted = np.asarray(jnp.asarray(values).astype(target))
     np.testing.assert_array_equal(np.asarray(jaxish.numpy.asarray(values).astype(target)), wanted)
+
+
+def test_an_array_in_the_place_of_a_dtype():
+    def program(jax):
+        with pytest.warns(DeprecationWarning, match="Implicit conversion of an array to a dtype is deprecated"):
+            return str(np.dtype(jax.numpy.arange(3)))
+
+    agree(program)

@@ -110,6 +110,25 @@ SHARDINGS = {
 }
 
 
+def _memory_kinds(s, mesh):
+    return [
+        s.NamedSharding(mesh, s.PartitionSpec()).memory_kind,
+        s.NamedSharding(mesh.abstract_mesh, s.PartitionSpec()).memory_kind,
+        s.NamedSharding(mesh.abstract_mesh, s.PartitionSpec(), memory_kind="pinned_host").memory_kind,
+        s.NamedSharding(mesh.abstract_mesh, s.PartitionSpec("x")).with_memory_kind("unpinned_host").memory_kind,
+        s.NamedSharding(mesh.abstract_mesh, s.PartitionSpec(), memory_kind="device")
+        == s.NamedSharding(mesh.abstract_mesh, s.PartitionSpec(), memory_kind="pinned_host"),
+    ]
+
+
+SHARDINGS |= {
+    "memory kinds": _memory_kinds,
+    "no memory kind": lambda s, m: s.NamedSharding(m, s.PartitionSpec(), memory_kind="attic"),
+    "no memory kind, abstract": lambda s, m: s.NamedSharding(m.abstract_mesh, s.PartitionSpec(), memory_kind="attic"),
+    "no memory kind, single": lambda s, m: s.SingleDeviceSharding(m.devices[0, 0], memory_kind="attic"),
+}
+
+
 @pytest.mark.parametrize("name", SHARDINGS)
 def test_shardings(name):
     agree(lambda jax: SHARDINGS[name](jax.sharding, _meshes(jax)[0]))
@@ -546,5 +565,28 @@ def test_device_meshes(shape):
 
         create = importlib.import_module(f"{jax.__name__}.experimental.mesh_utils").create_device_mesh
         return [str(d) for d in create(shape).flat], [str(d) for d in create((2, 2), jax.devices()[4:]).flat]
+
+    agree(program)
+
+
+FOLLOWING = {
+    "zeros_like": lambda jax, x: jax.numpy.zeros_like(x),
+    "ones_like, other dtype": lambda jax, x: jax.numpy.ones_like(x, dtype=np.int32),
+    "full_like": lambda jax, x: jax.numpy.full_like(x, 3),
+    "full_like, other shape": lambda jax, x: jax.numpy.full_like(x, 3, shape=(2, 2)),
+    "zeros_like, other device": lambda jax, x: jax.numpy.zeros_like(x, device=jax.devices()[3]),
+    "astype": lambda jax, x: x.astype(np.int32),
+    "rows": lambda jax, x: next(iter(jax.device_put(x, jax.devices()[2]))),
+    "in jit": lambda jax, x: jax.device_get(jax.jit(lambda: sum(y.sum() for y in x))()),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_what_lies_like_its_operand(name):
+    def program(jax):
+        mesh = _meshes(jax)[0]
+        x = jax.device_put(X, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x", "y")))
+        found = FOLLOWING[name](jax, x)
+        return found if name == "in jit" else (found, *_layout(found)[1:])
 
     agree(program)

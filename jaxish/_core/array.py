@@ -180,7 +180,9 @@ class Array(ArrayInterface):
     def __iter__(self) -> Iterator["Array"]:
         if not self._tensor.dim():
             raise TypeError("iteration over a 0-d array")
-        return (Array(row, self._weak) for row in tensor_of(self).unbind(0))
+        rows = (Array(row, self._weak) for row in tensor_of(self).unbind(0))
+        sharding = getattr(self, "_sharding", None)
+        return rows if sharding is None or graph.is_tracing() else map(sharding.of_a_row().given_to, rows)
 
     def __format__(self, format_spec: str) -> str:
         return format(self._concrete_or_text(), format_spec)

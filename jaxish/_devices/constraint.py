@@ -169,21 +169,25 @@ def check_fits(array: Array, sharding: Sharding, function: str) -> None:
         ) from None
 
 
+def sharding_given(array: Array) -> Sharding | None:
+    """Return the sharding that the program gave an array; None where it gave none, as to what is traced."""
+    try:
+        return object.__getattribute__(array, "_sharding")
+    except AttributeError:
+        return None
+
+
 def is_committed(array: Array) -> bool:
     """Tell whether the program said where the array is."""
-    try:
-        object.__getattribute__(array, "_sharding")
-    except AttributeError:
-        return processes.is_distributed(array._tensor)
-    return True
+    return sharding_given(array) is not None or processes.is_distributed(array._tensor)
 
 
 def sharding_of(array: Array) -> Sharding:
     """Return how an array lies over devices."""
-    try:
-        return object.__getattribute__(array, "_sharding")
-    except AttributeError:
-        tensor = array._tensor
+    given = sharding_given(array)
+    if given is not None:
+        return given
+    tensor = array._tensor
     if processes.is_distributed(tensor):
         return processes.sharding_of(tensor, array.ndim)
     return SingleDeviceSharding(devices.of(tensor))

@@ -117,7 +117,7 @@ def names_in(part: Any) -> tuple[Hashable, ...]:
 class Sharding:
     """How an array lies over devices: the base class."""
 
-    memory_kind = "device"
+    memory_kind: str | None = "device"
 
     @property
     def device_set(self) -> set[Device]:
@@ -163,15 +163,33 @@ class Sharding:
         """Whether one of the devices belongs to this process."""
         return bool(self.addressable_devices)
 
+    def of_a_row(self) -> "Sharding":
+        """Return the sharding of what stands at one place of the first dimension."""
+        raise NotImplementedError
+
+    def given_to(self, array: Array) -> Array:
+        """Note on an array just made that it lies like this, and return it."""
+        array._sharding = self
+        return array
+
     def is_equivalent_to(self, other: "Sharding", ndim: int) -> bool:
         """Tell whether arrays of `ndim` dimensions lie in the same way under both shardings."""
         big = (self.num_devices * other.num_devices,) * ndim  # divides by every number of parts
         return self.devices_indices_map(big) == other.devices_indices_map(big)
 
 
-def _check_memory_kind(kind: str | None) -> None:
-    if kind not in (None, "device"):
-        raise NotImplementedError(f"memory kind {kind!r} is not supported; arrays live in device memory.")
+_MEMORY_KINDS = "device", "pinned_host", "unpinned_host"
+
+
+def _check_memory_kind(kind: str | None, supported: Sequence[str] = _MEMORY_KINDS[:1]) -> None:
+    if kind is None or kind in supported:
+        return
+    if kind not in _MEMORY_KINDS:
+        raise ValueError(
+            f"Got invalid memory kind: {kind}. Valid memory kinds are: {', '.join(_MEMORY_KINDS)}. Could not find memory "
+            f"addressable by a device. Got memory kind: {kind}"
+        )
+    raise NotImplementedError(f"memory kind {kind!r} is not supported; arrays live in device memory.")
 
 
 class SingleDeviceSharding(Sharding):
@@ -187,6 +205,10 @@ class SingleDeviceSharding(Sharding):
     def device_set(self) -> set[Device]:
         """The device, as a set."""
         return {self._device}
+
+    def of_a_row(self) -> "SingleDeviceSharding":
+        """Return the sharding itself."""
+        return self
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
         """Return the index of everything, for the device."""
@@ -218,7 +240,11 @@ class NamedSharding(Sharding):
     """
 
     def __init__(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
-        _check_memory_kind(memory_kind)
+        if isinstance(mesh, AbstractMesh):  # of which there are no arrays: it says what types will be
+            _check_memory_kind(memory_kind, _MEMORY_KINDS)
+            self.memory_kind = memory_kind
+        else:
+            _check_memory_kind(memory_kind)
         if not isinstance(mesh, Mesh | AbstractMesh):
             raise TypeError(f"NamedSharding needs a jax.sharding.Mesh, got {mesh!r} of type {type(mesh)}.")
         if not isinstance(spec, PartitionSpec):
@@ -251,6 +277,10 @@ class NamedSharding(Sharding):
         """Return a copy with another `mesh`, `spec` or `memory_kind`."""
         given = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
         return NamedSharding(given.pop("mesh"), given.pop("spec"), **given)
+
+    def of_a_row(self) -> "NamedSharding":
+        """Return the sharding without the part that is about the first dimension."""
+        return self.update(spec=self.spec.update(partitions=self.spec.partitions[1:]))
 
     def with_memory_kind(self, kind: str) -> "NamedSharding":
         """Return a copy for another kind of memory. Raises `NotImplementedError` for kinds other than `device`."""
@@ -315,7 +345,7 @@ class NamedSharding(Sharding):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.mesh, self.spec
+        return self.mesh, self.spec, self.memory_kind
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, NamedSharding) and self._key == other._key)

@@ -6,6 +6,7 @@ half precision it is made an array first, since torch would compute with more di
 """
 
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -345,6 +346,16 @@ def _cuda_array_interface(self: Array) -> dict[str, Any]:
     return tensor.__cuda_array_interface__  # pyright: ignore[reportReturnType]
 
 
+def _numpy_dtype(self: Array) -> np.dtype:
+    warnings.warn(
+        "Implicit conversion of an array to a dtype is deprecated; rather than dtype=arr use dtype=arr.dtype. In the future "
+        "this will result in an error.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return self.dtype
+
+
 def _device_buffer(self: Array) -> Any:
     raise AttributeError("arr.device_buffer has been removed. Use arr.addressable_data(0).")
 
@@ -375,7 +386,7 @@ for _name, _function in _METHODS.items():
 for _name, _get in {
     "T": manipulation.transpose, "mT": manipulation.matrix_transpose, "real": parts.real, "imag": parts.imag,
     "flat": _flat, "at": _IndexUpdateHelper, "__cuda_array_interface__": _cuda_array_interface,
-    "__numpy_dtype__": operator.attrgetter("dtype"), "device_buffer": _device_buffer,
+    "__numpy_dtype__": _numpy_dtype, "device_buffer": _device_buffer,
     "device_buffers": _device_buffers,
 }.items():  # fmt: skip
     setattr(Array, _name, property(_get))

@@ -18,7 +18,7 @@ from .._core.torch_tensors import from_torch
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
-from .arguments import converted, dtype_or, float_dtype, no_sharding, placed, torch_device
+from .arguments import converted, dtype_or, float_dtype, laid_out_like, no_sharding, placed, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
 
@@ -328,7 +328,13 @@ def _like(function: str, a: Any, value: int, dtype: DTypeLike | None, shape: Any
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         check_arraylike(function, a)
     sizes, target, weak = _template(function, a, dtype, shape)
-    return placed(Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak), device)
+    return _placed_like(Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak), a, device)
+
+
+def _placed_like(array: Array, a: Any, device: Any) -> Array:
+    """Return an array where a `device=` argument says; without one, where `a` is, if it has the shape of that."""
+    is_like = device is None and isinstance(a, Array) and array.shape == a.shape
+    return laid_out_like(array, a) if is_like else placed(array, device)
 
 
 @fills_elements(like="a")
@@ -374,7 +380,7 @@ def full_like(
     no_sharding("full_like", out_sharding)
     check_arraylike("full_like", 0 if hasattr(a, "dtype") and hasattr(a, "shape") else a, fill_value)
     sizes, target, weak = _template("full_like", a, dtype, shape)
-    return placed(Array(_filled(sizes, fill_value, target, _same_device(a, device))._tensor, weak), device)
+    return _placed_like(Array(_filled(sizes, fill_value, target, _same_device(a, device))._tensor, weak), a, device)
 
 
 # --------------------------------------------------------------------------------------------------------- matrices
@@ -425,4 +431,6 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
             stacklevel=2,
         )
     found = convert(t, target)
-    return Array(found) if device is None else placed(Array(found.to(torch_device(device))), device)
+    if device is None:
+        return laid_out_like(Array(found), x)
+    return placed(Array(found.to(torch_device(device))), device)

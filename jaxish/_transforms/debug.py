@@ -14,11 +14,12 @@ from .._core import axes, graph, tree
 from .._core.array import as_array, is_abstract, tensor_of
 from .._core.user_frames import users_line
 from .._devices import devices
+from .._devices.constraint import sharding_given
 from .._devices.pictures import picture
 from .._devices.shardings import Sharding, SingleDeviceSharding
 from .callbacks import Effect, HostFunction
 from .flat import name_of
-from .sharded_effects import InspectSharding, PartitionedEffect, sharding_given
+from .sharded_effects import InspectSharding, PartitionedEffect
 
 _log = logging.getLogger("jax._src.debugging")  # JAX's name: programs filter what it logs by it
 

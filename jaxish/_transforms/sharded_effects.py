@@ -9,11 +9,11 @@ from typing import Any, Self
 from torch import Tensor
 
 from .._core import graph
-from .._core.array import Array, is_abstract
+from .._core.array import Array
 from .._core.graph import Graph
 from .._core.primitive import Dims
 from .._devices import devices
-from .._devices.constraint import is_committed, sharding_of
+from .._devices.constraint import sharding_given
 from .._devices.meshes import mesh_in_force
 from .._devices.propagation import shardings_within
 from .._devices.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
@@ -89,12 +89,6 @@ def _devices_of(shardings: Sequence[NamedSharding | None]) -> list[Any]:
     """Return the devices that a computation of such inputs runs on; any one, where nothing is said of several."""
     mesh = next((s.mesh for s in shardings if s is not None), None) or mesh_in_force()
     return [None] if mesh is None else list(mesh.devices.flat)  # pyright: ignore
-
-
-def sharding_given(array: Array) -> Sharding | None:
-    """Return the sharding that the program gave an array; None where it gave none, or the array is traced."""
-    is_known = not is_abstract(array) and not graph.is_tracer(array._tensor) and is_committed(array)
-    return sharding_of(array) if is_known else None
 
 
 def depends_on_shardings(body: Graph) -> bool:
