@@ -97,7 +97,6 @@ from ._transforms.assembly import make_array_from_single_device_arrays as make_a
 from ._transforms.autodiff import grad as grad
 from ._transforms.autodiff import jvp as jvp
 from ._transforms.autodiff import linear_transpose as linear_transpose
-from ._transforms.autodiff import linearize as linearize
 from ._transforms.autodiff import value_and_grad as value_and_grad
 from ._transforms.autodiff import vjp as vjp
 from ._transforms.callbacks import effects_barrier as effects_barrier
@@ -117,6 +116,7 @@ from ._transforms.jacobians import jacobian as jacobian
 from ._transforms.jacobians import jacrev as jacrev
 from ._transforms.jit import disable_jit as disable_jit
 from ._transforms.jit import jit as jit
+from ._transforms.linear_map import linearize as linearize
 from ._transforms.make_jaxpr import eval_shape as eval_shape
 from ._transforms.make_jaxpr import make_jaxpr as make_jaxpr
 from ._transforms.placement import block_until_ready as block_until_ready

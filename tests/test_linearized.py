@@ -147,3 +147,58 @@ def test_called_in_a_trace_under_a_transformation(linear, called, outer):
         return OUTER[outer](j, lambda m: CALLED[called](j, LINEAR[linear](j, m), w))
 
     agree(program, weak=False, rtol=1e-4, atol=1e-5)
+
+
+# ----------------------------------------------------------------------------- the parts of a linear function, as a Partial
+
+
+def applied(push, *tangents):
+    return push.func(*push.args, *tangents, **push.keywords)
+
+
+FUNCTIONS = {
+    "several": lambda j: applied(j.linearize(f(j), X, Y)[1], X, Y),
+    "integers": lambda j: applied(j.linearize(lambda x, n: (x * n, n + 1), X, 3)[1], X, np.zeros((), j.dtypes.float0)),
+    "complex": lambda j: applied(j.linearize(lambda x: x * x, np.complex64(1 + 2j))[1], np.complex64(3j)),
+    "nothing differentiable": lambda j: applied(j.linearize(lambda n: n, 3)[1], np.zeros((), j.dtypes.float0)),
+    "differentiated": lambda j: j.grad(lambda y: applied(j.linearize(lambda x: x * y, X)[1], Y).sum())(Y),
+    "under jit": lambda j: j.jit(lambda y: applied(j.linearize(lambda x: x * y, X)[1], Y))(Y),
+    "under vmap": lambda j: j.vmap(lambda y: applied(j.linearize(lambda x: j.numpy.sin(x) * y, X)[1], Y))(Y),
+    "out of jit": lambda j: applied(j.jit(lambda x: j.linearize(j.numpy.sin, x)[1])(X), Y),
+    "loop": lambda j: applied(j.linearize(lambda x: j.lax.fori_loop(0, 3, lambda i, c: c * x, x), X)[1], Y),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_function_without_what_it_reads(name):
+    agree(FUNCTIONS[name], weak=False)
+
+
+POLICIES = {
+    "nothing": lambda p: None,
+    "everything": lambda p: p.everything_saveable,
+    "dots": lambda p: p.dots_saveable,
+    "dots without batch": lambda p: p.dots_with_no_batch_dims_saveable,
+    "by name": lambda p: p.save_only_these_names("sine"),
+    "all but a name": lambda p: p.save_anything_except_these_names("sine"),
+}
+SHAPES = {"product": ((2, 2), "ij,jk->ik"), "products": ((3, 2, 2), "nij,njk->nik")}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_its_program_shows_what_checkpoint_computes_again(policy, shape):
+    size, formula = SHAPES[shape]
+
+    def counts(j):
+        checkpoint_name = importlib.import_module(f"{j.__name__}.ad_checkpoint").checkpoint_name
+
+        def step(x):
+            return checkpoint_name(j.numpy.sin(j.numpy.einsum(formula, x, x)), "sine")
+
+        kept = POLICIES[policy](j.checkpoint_policies)
+        _, push = j.linearize(j.checkpoint(lambda x: step(step(step(x))), policy=kept), j.numpy.ones(size))
+        text = str(push.func.args[0])
+        return [text.count(f" {name}") for name in ("sin ", "cos ", "dot_general")]
+
+    agree(counts)

@@ -59,7 +59,7 @@ class VJP(Linearized):
         found = iter(_pull(self.pull, seeds))
         arguments = zip(ends.in_kinds, ends.in_avals, strict=True)
         return ends.in_spec.unflatten(
-            from_kind(next(found), kind) if has_tangents(kind, aval) else _without(kind, aval)
+            from_kind(next(found), kind) if has_tangents(kind, aval) else without_tangent(kind, aval)
             for kind, aval in arguments
         )
 
@@ -82,7 +82,7 @@ class VJP(Linearized):
 register(VJP)
 
 
-def _without(kind: Any, aval: ShapedArray) -> Any:
+def without_tangent(kind: Any, aval: ShapedArray) -> Any:
     """Return the cotangent of an argument that has none: None for a reference, which the function got as it is."""
     return None if isinstance(kind, RefKind) else float0_zeros(aval.shape)
 
@@ -109,7 +109,7 @@ def _pull(pull: Callable[..., Any], cotangents: Sequence[Tensor]) -> list[Tensor
         return [conjugate(c) for c in pull(tuple(conjugate(c) for c in cotangents))]
 
 
-def _linear_at(
+def evaluated_with_pull(
     fun: Callable[..., Any], leaves: Sequence[Any], spec: Any, chosen: Sequence[int], has_aux: bool
 ) -> tuple[Output, list[Tensor], Callable[..., Any], Any]:
     """Run `fun` (which takes the tree of `leaves` as its arguments) and return its output, the values of the
@@ -147,18 +147,18 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     leaves, spec = tree.flatten((primals, {}))
     arrays = [as_argument(leaf, "vjp") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
-    output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
+    output, values, pull, aux = evaluated_with_pull(fun, as_given(arrays), spec, chosen, has_aux)
     result = output.rebuilt(values)
     ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
-    pullback = VJP(_without_aux(fun) if has_aux else fun, arrays, ends, pull)
+    pullback = VJP(without_aux(fun) if has_aux else fun, arrays, ends, pull)
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
-def _without_aux(fun: Callable[..., Any]) -> Callable[..., Any]:
+def without_aux(fun: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: fun(*args)[0]
 
 
-def _as_given(arrays: Sequence[Array]) -> list[Any]:
+def as_given(arrays: Sequence[Array]) -> list[Any]:
     """Return the arguments as the function gets them: it reads and writes the references that it is given."""
     return [a.ref if isinstance(a, RefArgument) else a for a in arrays]
 
@@ -196,7 +196,7 @@ def value_and_grad(
         for i in selected:
             leaves[i] = grad_input(leaves[i], "grad", holomorphic, allow_int)
         active = [i for i in selected if differentiable(leaves[i])]
-        output, values, pull, aux = _linear_at(fun, leaves, spec, active, has_aux)
+        output, values, pull, aux = evaluated_with_pull(fun, leaves, spec, active, has_aux)
         result = _scalar_output(output, values, holomorphic)
         found = dict(zip(active, _pull(pull, [torch.ones_like(tensor_of(result))]), strict=True))
         gradients = {
@@ -366,7 +366,7 @@ def _push(
     directions: Sequence[Tensor | None], has_aux: bool,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     chosen = [i for i, d in enumerate(directions) if d is not None]
-    leaves = _as_given(arrays)
+    leaves = as_given(arrays)
     rebuild: Rebuild = lambda values: (unflatten_subset(spec, leaves, chosen, values), {})  # noqa: E731
     flat = FlatFunction(fun, [arrays[i].kind for i in chosen], rebuild, has_aux)
 
@@ -390,106 +390,6 @@ def _push(
 
 
 # -------------------------------------------------------------------------------------------------- linear functions
-
-
-def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Return `fun(*primals)` and the linear function that maps tangents of the primals to tangents of the result.
-
-    `fun` runs once. The linear function is the transpose of the pullback, which is linear in its cotangents; where there is
-    none, `fun` is pushed forward at each of its calls.
-    """
-    check_callable(fun)
-    leaves, spec = tree.flatten((primals, {}))
-    arrays = [as_argument(leaf, "linearize") for leaf in leaves]
-    chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
-    is_reversible = True
-    try:
-        output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, chosen, has_aux)
-    except errors.NoReverseMode:  # of a jitted function, whose way back is traced when it is called
-        output, values, pull, aux = _linear_at(fun, _as_given(arrays), spec, (), has_aux)
-        is_reversible = False
-    ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
-    f_jvp = LinearMap(_without_aux(fun) if has_aux else fun, arrays, ends, pull, is_reversible)
-    f_jvp.transpose_at_once(device_of(*output.arrays) if output.arrays else None)
-    result = output.rebuilt(values)
-    return (result, f_jvp, aux) if has_aux else (result, f_jvp)
-
-
-class LinearMap(Linearized):
-    """The function that `linearize` returns: from tangents of the arguments to tangents of the results."""
-
-    _push: Callable[..., Any] | None = None
-    _is_pushed_anew = False
-
-    def __init__(
-        self, fun: Callable[..., Any], arrays: Sequence[Array], ends: Ends, pull: Any, is_reversible: bool
-    ) -> None:
-        super().__init__(fun, arrays, ends, pull)
-        self._is_pushed_anew = not is_reversible
-
-    @in_own_dtypes
-    def transpose_at_once(self, device: torch.device | None) -> None:
-        """Run the rules that the function stands for now, as JAX does, and not at each call."""
-        if self._is_pushed_anew:
-            return
-        try:
-            self._push = self._transposed(device)
-        except errors.NoReverseMode:  # of a while_loop, which forward mode knows
-            self._is_pushed_anew = True
-
-    def _transposed(self, device: torch.device | None) -> Callable[..., Any] | None:
-        ends, pull = self.ends, self.pull
-        results = zip(ends.out_kinds, ends.out_avals, strict=True)
-        zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
-        if not zeros or not any(map(has_tangents, ends.in_kinds, ends.in_avals)):
-            return None
-        return torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)[1]
-
-    @in_own_dtypes
-    def __call__(self, *tangents: Any) -> Any:
-        ends = self.ends
-        leaves, spec = tree.flatten(tangents)
-        if spec != ends.in_spec:
-            raise TypeError(f"expected {tree.PyTreeDef(ends.in_spec)}, got {tree.PyTreeDef(spec)}")
-        arguments = list(zip(leaves, ends.in_kinds, ends.in_avals, strict=True))
-        for tangent, kind, aval in arguments:
-            _check_linear_argument(tangent, kind, aval)
-        if self._is_pushed_anew and self._given is not None:
-            fun, arrays, _ = self._given
-            return jvp(fun, ends.in_spec.unflatten(arrays), tangents)[1]
-        directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
-        device = device_of(*(as_argument(leaf, "linearize") for leaf in leaves))
-        transpose = self._push if self._is_closure and self._push is not None else self._transposed(device)
-        results = list(zip(ends.out_kinds, ends.out_avals, strict=True))
-        if transpose is None:
-            zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
-        else:
-            # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
-            with backward_in_this_thread():
-                zeros = transpose(tuple(directions))
-        found = iter(zeros)
-        return ends.out_spec.unflatten(
-            from_kind(next(found), kind) if has_tangents(kind, aval) else _without(kind, aval) for kind, aval in results
-        )
-
-
-register(LinearMap)
-
-
-def _check_linear_argument(tangent: Any, kind: Any, primal: ShapedArray) -> None:
-    if not has_tangents(kind, primal):
-        if getattr(tangent, "dtype", None) == dtypes.float0:
-            return
-        expected: Any = "float0"
-    else:
-        array = as_array(tangent)
-        if array.dtype == primal.dtype and array.shape == primal.shape:
-            return
-        expected = type_text(primal)
-    raise ValueError(
-        "linearized function called on tangent values inconsistent with the original primal values: "
-        f"got tangent {aval_of(tangent)} for primal {type_text(primal)}, but expected {expected}."
-    )
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[..., Any]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from .._core import dtypes, tree
 from .._core.tree_util import tree_map
-from .autodiff import jvp, linearize, vjp
+from .autodiff import jvp, vjp
+from .linear_map import linearize
 
 _STEP = 1e-4
 

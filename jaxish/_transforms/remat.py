@@ -17,7 +17,7 @@ from torch import Tensor, fx
 from .._core import derived, operators, residuals, tree
 from .._core.array import as_array, from_kind, tensor_of
 from .._core.derived import Inline
-from .._core.graph import Graph, TensorType
+from .._core.graph import Graph, TensorType, type_of
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import check_aliases, references
 from .callbacks import calls_for_io
@@ -167,8 +167,15 @@ def _saver(policy: Policy | None) -> Callable[[fx.Node], bool]:
 
 
 def _dimension_numbers(node: fx.Node) -> tuple[Any, Any]:
-    batched = node.target in (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default)
+    # torch's einsum makes a batch of one of every product; what the policies of JAX save by is whether there are more.
+    batched = node.target in (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default) and _size(node) != 1
     return (((2,), (1,)), ((0,), (0,))) if batched else (((1,), (0,)), ((), ()))
+
+
+def _size(product: fx.Node) -> int:
+    """Return how many matrices a batched product makes."""
+    type = type_of(product)
+    return type.shape[0] if type is not None else 0
 
 
 class CheckpointPolicies:

@@ -14,9 +14,10 @@ from torch import Tensor
 from ..._core import derived, tree
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate, popped_axis
-from ..._transforms.autodiff import linear_transpose, linearize
+from ..._transforms.autodiff import linear_transpose
 from ..._transforms.custom_jvp import CustomJVPCall
 from ..._transforms.flat import arrays_from, check_callable
+from ..._transforms.linear_map import linearize
 from ..._transforms.program import Program
 from .bodies import Operands, trace_body
 
