@@ -63,6 +63,21 @@ PROGRAMS = {
     "read in bounds": (lambda j: lambda x, i: x[i], (X, I32(2)), "all_checks"),
     "write": (lambda j: lambda x, i: x.at[i].set(1.0), (X, I32(4)), "index_checks"),
     "add": (lambda j: lambda x, i: x.at[i].add(1.0), (X, np.array([1, 9], np.int32)), "index_checks"),
+    "read around a slice": (lambda j: lambda x, i: x[i, :, i], (np.ones((2, 3, 7), np.float32), I32(8)), "index_checks"),
+    "write around a slice": (
+        lambda j: lambda x, i: x.at[i, :, i].set(1.0), (np.ones((2, 3, 7), np.float32), I32(9)), "index_checks"
+    ),
+    "add around a slice": (
+        lambda j: lambda x, i: x.at[i, :, i].add(1.0), (np.ones((2, 3, 7), np.float32), I32(-5)), "index_checks"
+    ),
+    "write behind a slice": (
+        lambda j: lambda x, i: x.at[:, i].multiply(2.0),
+        (np.ones((2, 3, 7), np.float32), np.array([2, 5], np.int32)), "index_checks",
+    ),
+    "raised at several": (
+        lambda j: lambda x, i: x.at[i, :, i].power(2.0),
+        (np.ones((2, 3, 7), np.float32), np.array([1, 8], np.int32)), "index_checks",
+    ),
     "dynamic slice": (lambda j: lambda x, i: j.lax.dynamic_slice(x, (i,), (2,)), (X, I32(2)), "index_checks"),
     "cond": (lambda j: lambda x: j.lax.cond(x > 0, lambda x: j.numpy.log(-x), lambda x: x, x), (P,), "float_checks"),
     "other branch": (lambda j: lambda x: j.lax.cond(x > 0, positive(j), lambda x: x, x), (N,), "user_checks"),
@@ -130,6 +145,11 @@ def test_mapped_errors():
 )
 def test_raised(call):
     agree(call)
+
+
+def test_types_of_what_is_checked():
+    agree(lambda j: j.eval_shape(positive(j), N).dtype)
+    agree(lambda j: j.make_jaxpr(positive(j))(N).out_avals[0].dtype)
 
 
 @pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])

@@ -236,6 +236,19 @@ class _Check(Primitive):
             return self._base(*tensors)
 
 
+class _UnseenCheck(_Check):
+    """A check in a trace that checkify is not at work in: what is traced has types, and cannot run."""
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        raise ValueError(
+            "Cannot abstractly evaluate a checkify.check which was not functionalized. This probably means you tried to "
+            "stage (jit/scan/pmap/...) a `check` without functionalizing it through `checkify.checkify`."
+        )
+
+    def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        return self.run(*inputs)
+
+
 def _of_last_error(pairs: Sequence[tuple[Tensor, int | None]]) -> list[Tensor]:
     codes, dim = pairs[0]
     if dim is None:
@@ -285,15 +298,11 @@ def check_error(error: Error) -> None:
 def _raise_or_record(error: Error, debug: bool) -> None:
     if not _state.checked and debug:
         return
-    if not _state.checked and graph.is_tracing():
-        raise ValueError(
-            "Cannot abstractly evaluate a checkify.check which was not functionalized. This probably means you tried to "
-            "stage (jit/scan/pmap/...) a `check` without functionalizing it through `checkify.checkify`."
-        )
     if as_array(error._code).ndim:
         error = _reduced(error)
     leaves, spec = tree.flatten(error)
-    _Check(spec)(*(tensor_of(as_array(x)) for x in leaves))
+    kind = _UnseenCheck if graph.is_tracing() and not _state.checked else _Check
+    kind(spec)(*(tensor_of(as_array(x)) for x in leaves))
 
 
 def _reduced(error: Error) -> Error:

@@ -291,10 +291,8 @@ def _read(t: Tensor, plan: Plan, mode: GatherScatterMode, fill_value: Any = None
         return view
     dims = [d for d, _ in plan.arrays]
     indices = [i for _, i in plan.arrays]
-    if dims != list(range(len(dims))):
-        view = view.movedim(dims, list(range(len(dims))))
     _check_broadcast(indices)
-    found = take_elements(view, indices, mode, fill_value)
+    found = take_elements(view, indices, mode, fill_value, dims)
     return _move_front(found, _batch_rank(indices), plan.position)
 
 
@@ -388,10 +386,8 @@ def put_index(
     indices = [i for _, i in plan.arrays]
     _check_broadcast(indices)
     view = plan.view(t)
-    front = list(range(len(dims)))
-    moved = view.movedim(dims, front)
     batch = torch.broadcast_shapes(*(i.shape for i in indices))
-    rest = list(moved.shape[len(dims) :])
+    rest = [n for d, n in enumerate(view.shape) if d not in dims]
     result = (*rest[: plan.position], *batch, *rest[plan.position :])
     values = _broadcast_values(values, result)
     if plan.dropped:
@@ -399,8 +395,8 @@ def put_index(
     if plan.position and batch:
         places = list(range(plan.position, plan.position + len(batch)))
         values = values.movedim(places, list(range(len(batch))))
-    moved = put_elements(moved, indices, values, combine, mode or GatherScatterMode.FILL_OR_DROP, unique)
-    return _write_back(t, plan, moved.movedim(front, dims))
+    new = put_elements(view, indices, values, combine, mode or GatherScatterMode.FILL_OR_DROP, unique, dims)
+    return _write_back(t, plan, new)
 
 
 def set_plainly(t: Tensor, index: Any, value: Any) -> Tensor | None:

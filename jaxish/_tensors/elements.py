@@ -1,6 +1,6 @@
 """Reading and writing elements of a tensor at integer indices: what gather, scatter and array indexing are made of.
 
-Both functions take one index tensor for each of the operand's leading dimensions and mean what JAX means: an index
+Both functions take one index tensor for each of the operand's leading dimensions, or of those that they are told, and mean what JAX means: an index
 out of bounds is clipped, or gives a fill value (reading) and drops the update (writing). Negative indices are out of
 bounds; who wants them to count from the end normalises them first.
 """
@@ -70,35 +70,49 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: Sequence[int] = ()
 
 
-def _shown_gather(operand: Tensor, places: Tensor, mode: GatherScatterMode, fill: Any) -> dict[str, Any]:
-    count, batch = places.shape[-1], places.dim() - 1
-    leading = tuple(range(count))
-    offsets = tuple(range(batch, batch + operand.dim() - count))
+def _shown_gather(
+    operand: Tensor, places: Tensor, mode: GatherScatterMode, fill: Any, dims: tuple[int, ...]
+) -> dict[str, Any]:
+    batch = places.dim() - 1
+    offsets = tuple(range(batch, batch + operand.dim() - len(dims)))
     return {
-        "dimension_numbers": GatherDimensionNumbers(offsets, leading, leading),
-        "slice_sizes": (1,) * count + tuple(operand.shape[count:]), "unique_indices": False,
+        "dimension_numbers": GatherDimensionNumbers(offsets, tuple(sorted(dims)), dims),
+        "slice_sizes": tuple(1 if d in dims else n for d, n in enumerate(operand.shape)), "unique_indices": False,
         "indices_are_sorted": False, "mode": mode, "fill_value": fill,
     }  # fmt: skip
 
 
 @shown_as("gather", _shown_gather)
-def _taken(operand: Tensor, places: Tensor, mode: GatherScatterMode, fill_value: Any) -> Tensor:
-    return _take_elements(operand, places.unbind(-1), mode, fill_value)
+def _taken(operand: Tensor, places: Tensor, mode: GatherScatterMode, fill_value: Any, dims: tuple[int, ...]) -> Tensor:
+    return _take_elements(_in_front(operand, dims), places.unbind(-1), mode, fill_value)
 
 
 def _shown_scatter(
-    operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool
-) -> dict[str, Any]:
-    batch, leading = places.dim() - 1, tuple(range(places.shape[-1]))
-    windows = tuple(range(batch, updates.dim()))
+    operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool,
+    dims: tuple[int, ...],
+) -> dict[str, Any]:  # fmt: skip
+    windows = tuple(range(places.dim() - 1, updates.dim()))
     return {
-        "dimension_numbers": ScatterDimensionNumbers(windows, leading, leading), "indices_are_sorted": False,
+        "dimension_numbers": ScatterDimensionNumbers(windows, tuple(sorted(dims)), dims), "indices_are_sorted": False,
         "unique_indices": unique, "mode": mode, "update_jaxpr": None, "update_consts": (),
     }  # fmt: skip
 
 
-def _written(operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: Any, unique: bool) -> Tensor:
-    return _put_elements(operand, places.unbind(-1), updates, combine, mode, unique)
+def _written(
+    operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: Any, unique: bool, dims: tuple[int, ...]
+) -> Tensor:
+    out = _put_elements(_in_front(operand, dims), places.unbind(-1), updates, combine, mode, unique)
+    return _back(out, dims)
+
+
+def _in_front(tensor: Tensor, dims: Sequence[int]) -> Tensor:
+    front = tuple(range(len(dims)))
+    return tensor if tuple(dims) == front else tensor.movedim(tuple(dims), front)
+
+
+def _back(tensor: Tensor, dims: Sequence[int]) -> Tensor:
+    front = tuple(range(len(dims)))
+    return tensor if tuple(dims) == front else tensor.movedim(front, tuple(dims))
 
 
 _SHOWN = {
@@ -114,8 +128,9 @@ def _stacked(indices: Sequence[Tensor]) -> Tensor:
 
 
 def take_elements(
-    operand: Tensor, indices: Sequence[Tensor], mode: GatherScatterMode, fill_value: Any = None
-) -> Tensor:
+    operand: Tensor, indices: Sequence[Tensor], mode: GatherScatterMode, fill_value: Any = None,
+    dims: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
     """Return the elements (or slices over the trailing dimensions) of `operand` at `indices`.
 
     `indices` are integer tensors, broadcast against each other, one for each of the leading dimensions; the result
@@ -126,9 +141,10 @@ def take_elements(
     """
     if not indices:
         return operand
+    dims = range(len(indices)) if dims is None else dims
     if graph.tracing and is_recorded() and not isinstance(fill_value, Tensor):
-        return _taken(operand, _stacked(indices), mode, fill_value)
-    return _take_elements(operand, indices, mode, fill_value)
+        return _taken(operand, _stacked(indices), mode, fill_value, tuple(dims))
+    return _take_elements(_in_front(operand, dims), indices, mode, fill_value)
 
 
 def _take_elements(
@@ -170,6 +186,7 @@ def put_elements(
     combine: str,
     mode: GatherScatterMode,
     unique: bool = False,
+    dims: Sequence[int] | None = None,
 ) -> Tensor:
     """Return `operand` with `updates` combined into it at `indices`, which mean what they mean to `take_elements`.
 
@@ -179,14 +196,15 @@ def put_elements(
     element is updated twice.
     """
     count = len(indices)
-    rest = operand.shape[count:]
     batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
     number = math.prod(batch)
     if not number or 0 in operand.shape:
         return operand
+    dims = range(count) if dims is None else dims
     if graph.tracing and is_recorded():
-        return _SHOWN[combine](operand, _stacked(indices), updates.expand((*batch, *rest)), combine, mode, unique)
-    return _put_elements(operand, indices, updates, combine, mode, unique)
+        updates = updates.expand((*batch, *(n for d, n in enumerate(operand.shape) if d not in dims)))
+        return _SHOWN[combine](operand, _stacked(indices), updates, combine, mode, unique, tuple(dims))
+    return _back(_put_elements(_in_front(operand, dims), indices, updates, combine, mode, unique), dims)
 
 
 def _put_elements(
