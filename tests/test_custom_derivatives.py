@@ -450,3 +450,60 @@ def test_a_rule_returns_what_has_no_derivative():
         return j.grad(g)(3.0), j.grad(j.grad(g))(3.0)
 
     agree(program)
+
+
+def with_nondiff(j):
+    f = j.custom_vjp(lambda x, y: x * y, nondiff_argnums=(0,))
+    f.defvjp(lambda x, y: (x * y, y), lambda x, y, g: (x * g,))
+    return f
+
+
+NONDIFF = {
+    "a number": lambda j: j.grad(with_nondiff(j), 1)(2.0, 3.0),
+    "an array": lambda j: j.grad(with_nondiff(j), 1)(j.numpy.ones(()), 3.0),
+    "in jit": lambda j: j.jit(lambda x, y: with_nondiff(j)(x, y))(2.0, 3.0),
+    "in jit of grad": lambda j: j.jit(j.grad(with_nondiff(j), 1))(2.0, 3.0),
+    "under vmap": lambda j: j.vmap(lambda x: with_nondiff(j)(x, 3.0))(XS),
+    "differentiated": lambda j: j.grad(lambda x: with_nondiff(j)(x, 3.0))(2.0),
+}
+
+
+@pytest.mark.parametrize("name", NONDIFF)
+def test_nondifferentiable_arguments_of_custom_vjp_are_not_traced(name):
+    agree(NONDIFF[name], weak=False)
+
+
+def converted(j, f, x):
+    _, further = j.closure_convert(f, x)
+    return len(further)
+
+
+CLOSURES = {
+    "constants": lambda j: converted(j, lambda x: x * XS, XS),
+    "what is differentiated": lambda j: j.grad(lambda c: c * converted(j, lambda x: x * c * XS, XS))(2.0),
+    "beside what is not": lambda j: j.grad(lambda c, s: c * converted(j, lambda x: x * c * s, XS))(2.0, 3.0),
+    "in jit": lambda j: j.jit(lambda c, s: converted(j, lambda x: x * c * s, XS))(2.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_closures_are_converted_for_what_may_be_differentiated(name):
+    agree(CLOSURES[name], weak=False)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_concrete_arguments_at_compile_time(kind):
+    def program(j):
+        f = getattr(j, kind)(lambda x: x * 2 if x > 0 else x)
+        if kind == "custom_jvp":
+            f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+        else:
+            f.defvjp(lambda x: (f(x), None), lambda _, g: (g,))
+
+        def at_once(y):
+            with j.ensure_compile_time_eval():
+                return f(j.numpy.float32(3)) + y
+
+        return j.jit(at_once)(1.0)
+
+    agree(program, weak=False)

@@ -131,8 +131,15 @@ class Array(ArrayInterface):
             transfers.check("device-to-host", type_text(self))
         return tensor.detach() if tensor.requires_grad else tensor
 
-    def _scalar(self, function: str) -> Any:
-        tensor = self._concrete(errors.ConcretizationTypeError, f"The problem arose with the `{function}` function.")
+    def _undifferentiated(self, error: type[Exception], detail: str = "") -> Tensor:
+        """Return what `_concrete` does, for what leaves the library; raise `error` where a derivative would be lost on the way."""
+        tensor = self._tensor
+        if functorch.is_functorch_wrapped_tensor(tensor) and graph.has_derivative(tensor):
+            raise errors.tracer_error(error, type_text(self), detail)
+        return self._concrete(error, detail)
+
+    def _scalar(self, function: str, get: Any = _undifferentiated) -> Any:
+        tensor = get(self, errors.ConcretizationTypeError, f"The problem arose with the `{function}` function.")
         if tensor.dim():
             raise TypeError(f"Only scalar arrays can be converted to Python scalars; got an array of ndim {self.ndim}.")
         return number_in(tensor)
@@ -145,7 +152,7 @@ class Array(ArrayInterface):
         return bool(number_in(tensor))
 
     def __int__(self) -> int:
-        return int(self._scalar("int"))
+        return int(self._scalar("int", Array._concrete))  # whose derivative is zero
 
     def __float__(self) -> float:
         return float(self._scalar("float"))
@@ -166,7 +173,7 @@ class Array(ArrayInterface):
         return oct(self.__index__())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        values = to_numpy(self._concrete(errors.TracerArrayConversionError))
+        values = to_numpy(self._undifferentiated(errors.TracerArrayConversionError))
         if dtype is not None and np.dtype(dtype) != values.dtype:
             if copy is False:
                 raise ValueError(f"Cannot convert {values.dtype} to {np.dtype(dtype)} without a copy.")
@@ -190,14 +197,17 @@ class Array(ArrayInterface):
     def _concrete_or_text(self) -> Any:
         if is_abstract(self):
             return repr(self)
-        return np.asarray(self)[()] if self.ndim == 0 else str(self)
+        return self._shown()[()] if self.ndim == 0 else str(self)
+
+    def _shown(self) -> np.ndarray:
+        return to_numpy(self._concrete(errors.TracerArrayConversionError))
 
     def __repr__(self) -> str:
         if is_abstract(self):
             return f"Traced<{type_text(self)}>"
         prefix, weak = "Array(", ", weak_type=True" if self._weak else ""
         dtype_text = f"dtype={self.dtype.name}{weak})"
-        values = np.asarray(self)
+        values = self._shown()
         if not values.size and values.ndim > 1:
             return f"{prefix}[], shape={self.shape}, {dtype_text}"
         text = np.array2string(
@@ -208,10 +218,11 @@ class Array(ArrayInterface):
         return f"{prefix}{text},{' ' if fits else chr(10) + ' ' * len(prefix)}{dtype_text}"
 
     def __str__(self) -> str:
-        return repr(self) if is_abstract(self) else str(np.asarray(self))
+        return repr(self) if is_abstract(self) else str(self._shown())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (np.asarray(self), self._weak)
+        detail = "The error occurred in the __reduce__ method, which pickles."
+        return _unpickle, (to_numpy(self._undifferentiated(errors.ConcretizationTypeError, detail)), self._weak)
 
     def __copy__(self) -> "Array":
         return from_kind(self._tensor, self.kind)
@@ -226,12 +237,13 @@ class Array(ArrayInterface):
 
     def tolist(self) -> Any:
         """Return the elements as nested Python lists."""
-        tensor = self._concrete(errors.ConcretizationTypeError, "This occurred in the tolist() method of jax.Array.")
+        error = errors.ConcretizationTypeError
+        tensor = self._undifferentiated(error, "This occurred in the tolist() method of jax.Array.")
         return to_numpy(tensor).tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
         """Return the elements' bytes."""
-        tensor = self._concrete(
+        tensor = self._undifferentiated(
             errors.ConcretizationTypeError,
             f"The tobytes() method was called on traced array with shape {type_text(self)}.",
         )
@@ -264,7 +276,8 @@ class Array(ArrayInterface):
         return self._concrete(errors.ConcretizationTypeError).data_ptr()
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._concrete(errors.ConcretizationTypeError, "DLPack needs concrete values.").__dlpack__(**options)
+        tensor = self._undifferentiated(errors.ConcretizationTypeError, "DLPack needs concrete values.")
+        return tensor.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
         return self._tensor.__dlpack_device__()

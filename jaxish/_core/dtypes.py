@@ -151,7 +151,9 @@ def to_torch(dtype: Any) -> torch.dtype:
     try:
         return TO_TORCH[dtype]
     except (KeyError, TypeError):
-        raise TypeError(f"Dtype {dtype} is not a valid JAX array type on torch.") from None
+        raise TypeError(
+            f"Dtype {dtype} is not a valid JAX array type. Only arrays of numeric types are supported, of those that torch has."
+        ) from None
 
 
 def scalar_type_of(x: Any) -> type:

@@ -58,6 +58,11 @@ def jvp(
         return tuple([functorch.unwrap_for_grad(t, level) for t in ts] for ts in (results, derivatives, others))  # pyright: ignore
 
 
+def tangent_of(tensor: Tensor) -> Tensor | None:
+    """Return the tangent of a tensor at its level; None where it has none, or no level pushes forward."""
+    return forward_ad.unpack_dual(tensor, level=0).tangent if is_active() else None
+
+
 def typed(tangent: Tensor, primal: Tensor) -> Tensor:
     """Return a tangent in the dtype of its primal: a symbolic zero times a number inside torch's own formulas is float64."""
     return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)

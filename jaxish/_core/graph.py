@@ -140,6 +140,16 @@ def is_batched(tensor: Tensor) -> bool:
     return False
 
 
+def has_derivative(tensor: Tensor) -> bool:
+    """Tell whether `tensor` depends on what a level that is going on differentiates."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        lives = functorch.is_gradtrackingtensor(tensor) and functorch.unwrap_if_dead(tensor) is tensor
+        if lives and (tensor.requires_grad or duals.tangent_of(tensor) is not None):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
+
+
 def is_fake(tensor: Tensor) -> bool:
     """Tell whether `tensor` belongs to a trace, so that it has no value."""
     return isinstance(base_of(tensor), FakeTensor)

@@ -50,12 +50,19 @@ def array_of(name: str, x: Any, position: int = 0, device: torch.device | None =
         refuse(name, (x,))
         return x
     if not is_arraylike(x):
-        raise TypeError(
-            f"Error interpreting argument to {name} as a JAX value. The problematic value is of type {type(x)} and was "
-            f"passed to {name} at position {position}. Expected an array or scalar: convert it, for example by "
-            f"jnp.asarray.{errors.way_from_torch(x)}"
-        )
-    return as_array(x, device)
+        hint = "Expected an array or scalar: convert it, for example by jnp.asarray." + errors.way_from_torch(x)
+        raise _not_interpreted(name, x, position, hint)
+    try:
+        return as_array(x, device)
+    except TypeError as error:
+        raise _not_interpreted(name, x, position, str(error)) from None
+
+
+def _not_interpreted(name: str, x: Any, position: int, reason: str) -> TypeError:
+    return TypeError(
+        f"Error interpreting argument to {name} as a JAX value. The problematic value is of type {type(x)} and was passed to "
+        f"{name} at position {position}. {reason}"
+    )
 
 
 def operand(name: str, x: Any, accepted: DtypeSet = ANY) -> tuple[Tensor, bool]:

@@ -237,7 +237,7 @@ def grad_input(leaf: Any, name: str, holomorphic: bool, allow_int: bool) -> Arra
             f"Argument {leaf!r} of type {type(leaf)} is not a valid JAX type: {name} needs arrays or scalars."
             f"{errors.way_from_torch(leaf)}"
         )
-    array = as_array(leaf)
+    array = as_argument(leaf, name)
     if isinstance(array.dtype, dtypes.ExtendedDType) and not allow_int:
         raise TypeError(f"{name} requires real- or complex-valued inputs, but got a random key ({array.dtype}).")
     if holomorphic and not dtypes.issubdtype(array.dtype, np.complexfloating):

@@ -5,15 +5,16 @@ from typing import Any
 
 from .._core import tree
 from .._core.array import Array, as_array, tensor_of
-from .._core.dtypes import is_inexact
+from .._core.graph import has_derivative, is_fake
+from .._core.primitive import differentiable
 from .flat import arrays_from, as_argument, check_callable
 from .program import trace_program
 
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """Return a function like `fun` that takes the floating arrays that `fun` closes over as further arguments, and these.
+    """Return a function like `fun` that takes what it closes over and may be differentiated as further arguments, and these.
 
-    `fun` is traced at the types of `example_args`; the returned function takes arguments of those types.
+    That is floating arrays of transformations that are going on. `fun` is traced at the types of `example_args`; the returned function takes arguments of those types.
     """
     check_callable(fun)
     leaves, spec = tree.flatten(example_args)
@@ -21,7 +22,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     program = trace_program(fun, arrays, lambda values: (spec.unflatten(values), {}), (), "closure_convert")
     program.pure("closure_convert")
     captured = program.closed.captured
-    hoisted = [i for i, t in enumerate(captured) if is_inexact(Array(t).dtype)]
+    hoisted = [i for i, t in enumerate(captured) if differentiable(t.dtype) and (is_fake(t) or has_derivative(t))]
 
     def converted(*args_then_consts: Any) -> Any:
         count = len(args_then_consts) - len(hoisted)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import derived, dtypes, errors, tree
+from .._core import derived, dtypes, errors, graph, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.graph import Graph, TensorType
@@ -164,6 +164,8 @@ class custom_jvp(CustomFunction):
                 "under a transformation; give it what the reference holds."
             )
 
+        if graph.folds(a._tensor for a in arrays):  # all concrete, and to be computed now
+            return self.fun(*args)
         level = concrete_level()
         if level is not None:
             return self.fun(*args) if is_linear(level) else self._concrete(level, nondiff, arrays, spec)

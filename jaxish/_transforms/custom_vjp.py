@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import derived, dtypes, tree
-from .._core.array import Array, as_array, from_kind, tensor_of, type_text
+from .._core import derived, dtypes, errors, graph, tree
+from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.cells import Unaffected, after, by_handle, handle_type, unaffected
 from .._core.derived import Inline
@@ -181,10 +181,13 @@ class custom_vjp(CustomFunction):
         if not is_transforming():
             return self._called(args, kwargs)
         nondiff, others = self._split(positional)
+        self._check_nondiff(nondiff)
         leaves, spec = tree.flatten(others)
         arrays = [as_argument(leaf, "custom_vjp") for leaf in leaves]
         self._check_aliases(arrays, args, kwargs)
         handles = [ref.handle() for ref in references(arrays)]
+        if graph.folds(a._tensor for a in arrays):  # all concrete, and to be computed now
+            return self._called(args, kwargs)
         concrete = concrete_level()
         if concrete is not None and not handles:
             perturbed = [is_perturbed(tensor_of(a), concrete) for a in arrays]
@@ -255,6 +258,17 @@ class custom_vjp(CustomFunction):
             if isinstance(leaf, Ref):
                 raise returned(leaf, name_of(self.fun), result)
         return result
+
+    def _check_nondiff(self, nondiff: Sequence[Any]) -> None:
+        for leaf in tree.flatten(nondiff)[0]:
+            if isinstance(leaf, Array) and (is_abstract(leaf) or graph.has_derivative(leaf._tensor)):
+                raise errors.UnexpectedTracerError(
+                    f"Found a traced array, {type_text(leaf)}, passed as an argument to a custom_vjp function in a position "
+                    "indicated by nondiff_argnums as non-differentiable. Traced arrays cannot be passed as non-differentiable "
+                    "arguments to custom_vjp functions; instead, nondiff_argnums should only be used for arguments that "
+                    "cannot be or contain them, such as functions. Pass the array as an argument that is differentiated, and "
+                    "return zeros (or None) for it from the backward rule."
+                )
 
     def _check_aliases(self, arrays: Sequence[Array], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         def names() -> list[str]:

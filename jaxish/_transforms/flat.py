@@ -177,12 +177,20 @@ def as_output(leaf: Any, function_name: str, result: Any = None) -> Array:
 def as_argument(leaf: Any, transformation: str) -> Array:
     """Return a leaf of a function's arguments as an array: for a reference, one that remembers it.
 
-    Raises `TypeError` for what is none of these.
+    Raises `TypeError` for what is none of these, `ValueError` for what would become an array by `__jax_array__`.
     """
+    if isinstance(leaf, Array):
+        return leaf
     if isinstance(leaf, Ref):
         return RefArgument.of(leaf)
-    if isinstance(leaf, np.ndarray) and leaf.dtype == dtypes.float0:
-        return _Float0.of(leaf)
+    if isinstance(leaf, np.ndarray):
+        return _numpy_argument(leaf)
+    if hasattr(leaf, "__jax_array__"):
+        raise ValueError(
+            "Triggering __jax_array__() during abstractification is no longer supported. To avoid this error, either "
+            "explicitly convert your object using jax.numpy.array(), or register your object as a pytree. Got one of type "
+            f"{type(leaf).__name__}."
+        )
     if not is_arraylike(leaf):
         raise TypeError(
             f"Cannot interpret value of type {type(leaf)} as an abstract array; it does not have a dtype attribute. "
@@ -190,6 +198,15 @@ def as_argument(leaf: Any, transformation: str) -> Array:
             f"{errors.way_from_torch(leaf)}"
         )
     return as_array(leaf)
+
+
+def _numpy_argument(leaf: np.ndarray) -> Array:
+    if leaf.dtype == dtypes.float0:
+        return _Float0.of(leaf)
+    try:
+        return as_array(leaf)
+    except TypeError as error:
+        raise TypeError(f"Argument '{leaf}' of type {type(leaf)} is not a valid JAX type. {error}") from None
 
 
 def described(function: Callable[..., Any]) -> str:

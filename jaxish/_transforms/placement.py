@@ -211,11 +211,16 @@ def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:
 
 
 def device_get(x: Any) -> Any:
-    """Return the pytree `x` with its arrays as NumPy arrays; random keys stay as they are."""
+    """Return the pytree `x` with its arrays as NumPy arrays; random keys and traced arrays stay as they are."""
     leaves, spec = tree.flatten(x)
-    numbers = [isinstance(leaf, Array) and not isinstance(leaf, ExtendedArray) for leaf in leaves]
     with transfers.explicit():
-        return spec.unflatten(np.asarray(x) if is_number else x for x, is_number in zip(leaves, numbers, strict=True))
+        return spec.unflatten(np.asarray(x) if _has_numbers(x) else x for x in leaves)
+
+
+def _has_numbers(leaf: Any) -> bool:
+    if not isinstance(leaf, Array) or isinstance(leaf, ExtendedArray):
+        return False
+    return leaf.is_deleted() or not (is_abstract(leaf) or graph.has_derivative(leaf._tensor))
 
 
 def block_until_ready(x: Any) -> Any:
