@@ -125,3 +125,43 @@ def test_rules_of_the_decorated_function():
         return f(1.0), j.vmap(f)(X), j.jvp(f, (1.0,), (1.0,)), hasattr(f, "defvjp")
 
     agree(program)
+
+
+# --------------------------------------------------------------------------------- in forward mode, with rules of their own
+
+
+def otherwise(j):
+    """A function of one argument that its rule does not agree with, and keeps unmapped what is."""
+    f = batching(j).custom_vmap(j.numpy.sin)
+    f.def_vmap(lambda size, batched, x: (j.numpy.cos(x), batched[0]))
+    return f
+
+
+def pushed(j):
+    return lambda x, t: j.jvp(otherwise(j), (x,), (t,))
+
+
+V, T = X[:, 0], np.array([2, 3, 4], np.float32)
+
+FORWARD = {
+    "not mapped": lambda j: pushed(j)(1.0, 2.0),
+    "tangents": lambda j: j.vmap(pushed(j), (None, 0))(1.0, T),
+    "tangents alone": lambda j: j.vmap(pushed(j), (None, 0), (None, 0))(1.0, T),
+    "primals": lambda j: j.vmap(pushed(j), (0, None))(V, 2.0),
+    "both": lambda j: j.vmap(pushed(j))(V, T),
+    "of the mapped function": lambda j: j.jvp(j.vmap(otherwise(j)), (V,), (T,)),
+    "jacfwd": lambda j: j.jacfwd(otherwise(j))(V),
+    "within jit": lambda j: j.jit(j.vmap(pushed(j), (None, 0)))(1.0, T),
+    "around jit": lambda j: j.vmap(j.jit(pushed(j)), (None, 0))(1.0, T),
+    "twice": lambda j: j.jvp(lambda x: j.jvp(otherwise(j), (x,), (x,))[1], (1.0,), (2.0,)),
+    "twice, mapped": lambda j: j.vmap(lambda x: j.jvp(lambda x: pushed(j)(x, x)[1], (x,), (2.0,)))(V),
+    "mapped twice": lambda j: j.vmap(j.vmap(pushed(j), (None, 0)), (0, None))(V, T),
+    "second derivatives": lambda j: j.jacfwd(j.jacfwd(lambda x: otherwise(j)(x).sum()))(V),
+    "within a mapped function": lambda j: j.jvp(lambda x: j.vmap(lambda y: otherwise(j)(x) * y)(V), (1.0,), (2.0,)),
+    "what it closes over": lambda j: j.jvp(lambda z: j.vmap(lambda x: closing(j, z)(2.0) * x)(V), (1.0,), (2.0,)),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_in_forward_mode_results_are_those_of_the_rule(name):
+    agree(FORWARD[name], weak=False)

@@ -63,6 +63,31 @@ def tangent_of(tensor: Tensor) -> Tensor | None:
     return forward_ad.unpack_dual(tensor, level=0).tangent if is_active() else None
 
 
+def pushed_through(
+    rule: Callable[..., tuple[Sequence[Tensor], Sequence[Tensor | None]]], inputs: Sequence[Tensor]
+) -> list[Tensor] | None:
+    """Return results with tangents by `rule(primals, tangents)`, at the innermost level, which pushes forward.
+
+    The rule runs one level out. None where no input has a tangent.
+    """
+    pairs = [forward_ad.unpack_dual(t, level=0) for t in inputs]
+    if all(t is None or t._is_zerotensor() for _, t in pairs):
+        return None
+    level = functorch.current_interpreter().level()
+    primals = [functorch.unwrap_for_grad(p, level) for p, _ in pairs]
+    given = [None if t is None else functorch.unwrap_for_grad(t, level) for _, t in pairs]
+    with functorch.current_interpreter().lower(), typed_numbers():
+        tangents = [
+            None if t is None or t._is_zerotensor() else typed(t, p) for t, p in zip(given, primals, strict=True)
+        ]
+        results, found = rule(primals, tangents)
+    wrapped = [functorch.wrap_for_grad(r, level) for r in results]
+    return [
+        r if t is None else forward_ad.make_dual(r, functorch.wrap_for_grad(t, level), level=0)
+        for r, t in zip(wrapped, found, strict=True)
+    ]
+
+
 def typed(tangent: Tensor, primal: Tensor) -> Tensor:
     """Return a tangent in the dtype of its primal: a symbolic zero times a number inside torch's own formulas is float64."""
     return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)

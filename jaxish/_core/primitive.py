@@ -157,6 +157,27 @@ class Undifferentiated(Primitive):
         return [None] * len(primals)
 
 
+class Pushed(Primitive):
+    """Base class of primitives whose rule for forward mode gives results, too, that may be others than those of `run`."""
+
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        """Return results and their tangents; a tangent of None is zero."""
+        raise NotImplementedError
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return list(self.pushed(primals, tangents)[1])
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        interpreter = functorch.peek_interpreter_stack()
+        if interpreter is not None and interpreter.key() == functorch.TransformType.Jvp and not graph.folds(inputs):
+            found = duals.pushed_through(self.pushed, inputs)
+            if found is not None:
+                return found
+        return super().__call__(*inputs)
+
+
 def graph_identity(body: Graph) -> str:
     """Return a text that is equal in every process for equal graphs."""
     found = body.cache.get("identity")

@@ -8,7 +8,7 @@ from torch import Tensor
 from .._core import axes, derived, functorch, graph, tree
 from .._core.array import tensor_of
 from .._core.graph import Graph, TensorType
-from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
+from .._core.primitive import Dims, Primitive, Pushed, batch_front, differentiable, popped_axis
 from .custom_function import Definitions
 from .flat import (
     Output,
@@ -26,7 +26,7 @@ from .program import Program, trace_program
 FlatRule = Callable[[int, Sequence[bool], Sequence[Tensor]], tuple[list[Tensor], list[bool]]]
 
 
-class CustomVmapCall(Primitive):
+class CustomVmapCall(Pushed):
     """A call of a custom_vmap function. Its first `captured` inputs are what the function closes over."""
 
     __name__ = "custom_vmap_call"
@@ -51,15 +51,17 @@ class CustomVmapCall(Primitive):
         results, batched = self.rule(size, [d is not None for d in argument_dims], front)
         return results, [0 if b else None for b in batched]
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         active = [t is not None for t in tangents]
-        if any(active[: self.captured]):
-            return derived.jvp_rule(self.body, derived.Inline, primals, tangents)
         given = active[self.captured :]
         pushed = derived.forward_mode(self.body, active)
-        call = CustomVmapCall(pushed, self.captured, _pushed_rule(self.rule, given), self.function_name)
+        call: Primitive = CustomVmapCall(pushed, self.captured, _pushed_rule(self.rule, given), self.function_name)
+        if any(active[: self.captured]):  # of which the rule knows nothing
+            call = derived.Inline(pushed)
         results = call(*primals, *(t for t in tangents if t is not None))
-        return derived.results_and_tangents(results, self.body.out_types)[1]
+        return derived.results_and_tangents(results, self.body.out_types)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self.body, derived.Inline, primals, results, cotangents)
