@@ -385,3 +385,35 @@ def test_weak_types_of_what_callbacks_get(call, wrap):
         return seen
 
     agree(program)
+
+
+OVER_DEVICES = {
+    "pmap": lambda j, f: j.pmap(f)(X),
+    "pmap, named": lambda j, f: j.pmap(lambda x: f(x) + j.lax.axis_index("d"), "d")(X),
+    "shard_map": lambda j, f: j.shard_map(
+        f, mesh=j.sharding.Mesh(np.array(j.devices()[:3]), "d"), in_specs=j.P("d"), out_specs=j.P("d")
+    )(X),
+    "jit of shard_map": lambda j, f: j.jit(
+        j.shard_map(f, mesh=j.sharding.Mesh(np.array(j.devices()[:3]), "d"), in_specs=j.P("d"), out_specs=j.P("d"))
+    )(X),
+}
+
+
+@pytest.mark.parametrize("method", [None, "expand_dims", "sequential"])
+@pytest.mark.parametrize("name", OVER_DEVICES)
+def test_each_device_calls_a_pure_callback(name, method):
+    def program(j):
+        def f(x):
+            type = j.ShapeDtypeStruct(x.shape, x.dtype)
+            return j.pure_callback(lambda v: np.asarray(v) * 2 + np.ndim(v), type, x, vmap_method=method)
+
+        return OVER_DEVICES[name](j, f)
+
+    agree(program)
+
+
+def test_a_batch_within_a_device_needs_a_method():
+    def f(j):
+        return lambda x: j.pure_callback(lambda v: np.asarray(v), j.ShapeDtypeStruct((), np.float32), x)
+
+    agree(lambda j: j.pmap(j.vmap(f(j)))(X))

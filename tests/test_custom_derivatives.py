@@ -507,3 +507,24 @@ def test_concrete_arguments_at_compile_time(kind):
         return j.jit(at_once)(1.0)
 
     agree(program, weak=False)
+
+
+def test_rules_run_in_the_precision_of_the_call():
+    def program(j):
+        seen = []
+        f = j.custom_jvp(lambda x: x * 2.0)
+
+        def rule(primals, tangents):
+            seen.append(str(j.numpy.asarray(1.5).dtype))
+            return f(*primals), tangents[0] * 3.0
+
+        f.defjvp(rule)
+
+        def g(x):
+            with j.enable_x64():
+                return f(j.numpy.array(x, "float64"))
+
+        found = [j.jvp(g, (5.0,), (1.0,))[1], j.grad(g)(5.0), j.grad(j.grad(g))(5.0)]
+        return found, sorted(set(seen))
+
+    agree(program, weak=False)

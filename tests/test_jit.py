@@ -9,7 +9,7 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from oracle import agree
+from oracle import agree, assert_same
 
 import jaxish
 from jaxish._core import config
@@ -513,3 +513,25 @@ def test_functions_that_are_instances_keep_their_attributes_to_themselves():
         return jitted(2.0), jitted.tag, jax.grad(rule)(2.0), ufuncs
 
     agree(program)
+
+
+def doubled(x, n=2):
+    return x * n
+
+
+PICKLED = {
+    "plain": lambda j: j.jit(doubled),
+    "static": lambda j: j.jit(doubled, static_argnames="n"),
+    "within a tree": lambda j: {"f": [j.jit(doubled, donate_argnums=0)]}["f"][0],
+}
+
+
+@pytest.mark.parametrize("name", PICKLED)
+def test_jitted_functions_are_pickled_with_their_options(name):  # JAX's need a pickler that takes functions by value
+    f = PICKLED[name](jaxish)
+    f(np.float32(1))  # what was traced stays behind
+    again = pickle.loads(pickle.dumps(f))
+    assert again is not f
+    assert again.__name__ == again.__getstate__()["function_name"] == PICKLED[name](jax).__getstate__()["function_name"]
+    x = np.arange(3.0, dtype=np.float32)
+    assert_same(again(x, n=3), PICKLED[name](jax)(x, n=3))

@@ -1,7 +1,10 @@
 """What elementwise lax functions take, refuse, and return for scalars and edge cases."""
 
+import jax
 import pytest
 from expressions import agree_on
+
+import jaxish
 
 ELEMENTWISE = [
     "lax.add(h,1.)",
@@ -213,3 +216,18 @@ ELEMENTWISE = [
 @pytest.mark.parametrize("expression", ELEMENTWISE)
 def test_elementwise_functions_treat_operands_as_jax_does(expression: str) -> None:
     agree_on(expression, rtol=1e-4)
+
+
+TEXTS = {
+    "Only non-negative indices are allowed": lambda j: j.lax.broadcast_shapes((2,), (-1,)),
+    "must have every element be nonnegative": lambda j: j.numpy.zeros((2, -1)),
+    r"Branch index must be scalar, got \(0, 1\) of shape \(2,\)": lambda j: j.lax.switch((0, 1), [abs, abs], 1.0),
+    "Index type must be an integer, got text": lambda j: j.lax.switch("text", [abs, abs], 1.0),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_key_phrases_of_errors(text):
+    for j in (jax, jaxish):
+        with pytest.raises(TypeError, match=text):
+            TEXTS[text](j)

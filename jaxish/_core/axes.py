@@ -7,7 +7,7 @@ levels around it aside and counts its own from one again; sizes are visible from
 
 import functools
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -34,6 +34,7 @@ class Frame:
 class _Frames(threading.local):
     def __init__(self) -> None:
         self.stack: list[Frame] = []
+        self.of_devices: frozenset[Hashable] = frozenset()
 
 
 _frames = _Frames()
@@ -129,6 +130,21 @@ def bound(name: Hashable, size: int, level: int | None = None, spmd: tuple[Hasha
         yield
     finally:
         _frames.stack.pop()
+
+
+@contextmanager
+def over_devices(names: Iterable[Hashable]) -> Iterator[None]:
+    """Say for a block that the lanes of these axes are devices, which each run the program on their own."""
+    before, _frames.of_devices = _frames.of_devices, _frames.of_devices | set(names)
+    try:
+        yield
+    finally:
+        _frames.of_devices = before
+
+
+def are_devices(name: Hashable) -> bool:
+    """Tell whether the lanes of this axis are devices."""
+    return name in _frames.of_devices
 
 
 def axis_size(name: Hashable) -> int:

@@ -66,7 +66,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     except TypeError:
         raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.") from None
     if any(size < 0 for size in result):
-        raise TypeError(f"Shapes must have non-negative dimensions, got {shape}.")
+        raise TypeError(f"A shape must have every element be nonnegative, got {shape}.")
     return result
 
 

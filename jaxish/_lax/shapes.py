@@ -146,6 +146,11 @@ def broadcasted(t: Tensor, sizes: tuple[int, ...], dims: tuple[int, ...]) -> Ten
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """Return the common shape of `shapes` under NumPy's broadcasting. `ValueError` where there is none."""
     assert shapes, "broadcast_shapes needs at least one shape"
+    for shape in shapes:
+        if any(isinstance(size, int) and size < 0 for size in shape):
+            raise TypeError(
+                f"Only non-negative indices are allowed when broadcasting static shapes, but got shape {shape!r}."
+            )
     return broadcast_shape(*map(canonical_shape, shapes))
 
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, fx
 
 from .._compile.structured import Opaque
-from .._core import dtypes, errors, functorch, graph, tree
+from .._core import axes, dtypes, errors, functorch, graph, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.graph import Graph, TensorType
-from .._core.primitive import Dims, Primitive, batch_front, graphs_of
+from .._core.primitive import Dims, Primitive, batch_front, graphs_of, popped_axis
 from .._core.target import Target
 from .flat import check_callable, name_of
 
@@ -118,19 +118,20 @@ class PureCallback(Opaque):
         raise _refused(self.name, target)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        if self.method is None:
+        method = "sequential" if axes.are_devices(popped_axis()) else self.method
+        if method is None:
             raise NotImplementedError(
                 "vmap is only supported for the pure_callback primitive when vmap_method is one of 'sequential', "
                 "'sequential_unrolled', 'expand_dims', 'broadcast_all', or 'legacy_vectorized'."
             )
         types = [TensorType((size, *t.shape), t.dtype, t.device) for t in self.types]
         front = [t if d is None else t.movedim(d, 0) for t, d in zip(inputs, dims, strict=True)]
-        if self.method == "expand_dims":
+        if method == "expand_dims":
             front = [t.unsqueeze(0) if d is None else t for t, d in zip(front, dims, strict=True)]
-        elif self.method == "broadcast_all":
+        elif method == "broadcast_all":
             front = [batch_front(t, None if d is None else 0, size) for t, d in zip(front, dims, strict=True)]
         function = self.function
-        if self.method.startswith("sequential"):
+        if method.startswith("sequential"):
             function = _per_lane(function, [d is not None for d in dims], size)
         return type(self)(self.name, function, types, self.method)(*front), [0] * len(types)
 
@@ -295,7 +296,7 @@ class IOCallback(PureCallback):
     has_effect = True  # pyright: ignore[reportAssignmentType,reportIncompatibleVariableOverride]
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        if self.method is None:
+        if self.method is None and not axes.are_devices(popped_axis()):
             raise ValueError("Cannot `vmap` ordered IO callbacks: the order of the examples is not defined.")
         return super().vmap(size, dims, *inputs)
 

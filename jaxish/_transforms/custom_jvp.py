@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import derived, dtypes, errors, graph, tree
+from .._core import config, derived, dtypes, errors, graph, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.graph import Graph, TensorType
@@ -192,9 +192,12 @@ class custom_jvp(CustomFunction):
     def _rule(
         self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, out_spec: Any, out_types: Sequence[TensorType]
     ) -> Rule:
-        kinds = [a.kind for a in arrays]
+        kinds, x64 = [a.kind for a in arrays], config.enable_x64.value
 
         def rule(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+            if config.enable_x64.value is not x64:  # in reverse mode it runs after the call
+                with config.enable_x64(x64):
+                    return rule(primals, tangents)
             handles = arrays_from(primals, kinds)
             directions = [tangent_argument(t, h, self.symbolic_zeros) for t, h in zip(tangents, handles, strict=True)]
             assert self.jvp is not None

@@ -164,6 +164,16 @@ class PjitFunction:
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self._fun)  # inspect takes what has __get__ for a builtin, which has none
 
+    # Pickled without what was traced; a pickler that takes functions by value (cloudpickle) takes any.
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "function_name": name_of(self._fun), "fun": self._fun, "signature": self._signature,
+            "placement": self._placement, "compiler_options": self._compiler_options,
+        }  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["fun"], state["signature"], state["placement"], state["compiler_options"])
+
     def __repr__(self) -> str:
         return f"<PjitFunction of {self._fun!r}>"
 

@@ -154,7 +154,8 @@ class _ShardMap:
             self.output = Output(result, name_of(self.f))
             return self.output.tensors
 
-        results = self._mapped(of_parts, self.names, split)
+        with axes.over_devices(self.names):
+            results = self._mapped(of_parts, self.names, split)
         _refuse_ordered(self.mesh.size)
         assert self.output is not None
         values = self.output.spec.unflatten(self.output.arrays)
@@ -307,7 +308,9 @@ def pmap(
         placed = [None if i in statics else _axis_of(in_axes, i) for i in range(len(args))]
         given, prefix = tree.flatten(out_axes, _is_none)
         stacked = prefix.unflatten(axis or 0 for axis in given)
-        result = vmap(fun, tuple(placed), stacked, axis_name=axis_name)(*args, **kwargs)
+        name = axis_name or _PMAP_AXIS
+        with axes.over_devices([name]):
+            result = vmap(fun, tuple(placed), stacked, axis_name=name)(*args, **kwargs)
         _refuse_ordered(_size_of(args, kwargs, in_axes, statics, axis_size))
         leaves, spec = tree.flatten(result)
         dims = broadcast_prefix(out_axes, spec, "pmap out_axes", _is_none)

@@ -160,6 +160,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         if operands:
             raise TypeError("if 'operand' keyword is passed then no positional operands can be passed")
         operands = (operand,)
+    if isinstance(index, list | tuple) and np.ndim(index):
+        raise TypeError(f"Branch index must be scalar, got {index} of shape {np.shape(index)}.")
     if not is_arraylike(index):
         raise TypeError(f"Index type must be an integer, got {index}.")
     position = as_array(index)
