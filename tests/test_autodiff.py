@@ -257,3 +257,31 @@ def test_functions_with_names_that_are_no_text():
 
     agree(lambda j: j.grad(Callable())(np.float32(3)))
     agree(lambda j: j.vmap(Callable())(np.ones(2, np.float32)))
+
+
+LOGGED = {
+    "nothing": lambda j: None,
+    "everything": lambda j: lambda *_, **__: True,
+    "cosines": lambda j: lambda prim, *_, **__: str(prim) == "cos",
+}
+
+
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize("policy", LOGGED)
+def test_what_checkpoint_keeps_is_logged(policy, flag, caplog):
+    def program(j):
+        caplog.clear()
+        caplog.set_level("WARNING" if flag else "DEBUG", "jax._src.ad_checkpoint")
+        before = j.config.jax_log_checkpoint_residuals
+        j.config.update("jax_log_checkpoint_residuals", flag)
+        try:
+            f = j.checkpoint(lambda x: j.numpy.cos(j.numpy.sin(x).sum()), policy=LOGGED[policy](j))
+            j.grad(f)(np.arange(3.0, dtype=np.float32))
+        finally:
+            j.config.update("jax_log_checkpoint_residuals", before)
+        found = [(r.levelname, r.message) for r in caplog.records if r.name == "jax._src.ad_checkpoint"]
+        # JAX adds places in the source.
+        words = ("saving inputs with shapes:\n  float32[3]", "saving these intermediates:", "output of cos", "and saving")
+        return [(level, [word in text for word in words]) for level, text in found]
+
+    agree(program)

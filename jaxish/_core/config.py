@@ -154,6 +154,9 @@ debug_nans = Flag("jax_debug_nans", False, "Raise FloatingPointError where a com
 debug_infs = Flag("jax_debug_infs", False, "Raise FloatingPointError where a computation makes an infinity.")
 debug_key_reuse = Flag("jax_debug_key_reuse", False, "Raise KeyReuseError where a random key is used twice.")
 log_compiles = Flag("jax_log_compiles", False, "Log every trace and compilation as a warning.")
+log_checkpoint_residuals = Flag(
+    "jax_log_checkpoint_residuals", False, "Log as a warning what a checkpointed function keeps for going back."
+)
 explain_cache_misses = Flag("jax_explain_cache_misses", False, "Log why a jitted function is traced again.")
 numpy_rank_promotion = Flag(
     "jax_numpy_rank_promotion", "allow", "What to do on implicit rank promotion.", ("allow", "warn", "raise")

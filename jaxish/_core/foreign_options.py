@@ -22,7 +22,7 @@ INERT: dict[str, Any] = {
     "jax2tf_associative_scan_reductions": False, "jax2tf_default_native_serialization": True, "jax_softmax_custom_jvp": False,
     "jax_use_direct_linearize": True, "jax_custom_vjp3": False, "jax_remat3": False, "jax_scan3": False,
     "jax_refs_to_pins": False, "jax_mutable_array_checks": True, "jax_disable_bwd_checks": False,
-    "jax_log_checkpoint_residuals": False, "jax_export_calling_convention_version": 10,
+    "jax_export_calling_convention_version": 10,
     "jax_export_ignore_forward_compatibility": False, "jax_serialization_version": 0,
     # types that tell of shardings and of variation over mesh axes, which types here do not
     "check_vma": False, "jax_auto_pcast": True, "jax_remove_size_one_mesh_axis_from_type": False,

@@ -92,6 +92,9 @@ def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, cons
         kept = [n for n in early if n in needed and n in varying]
     else:
         kept = [n for n in early if save(n)]
+        inputs = [*primals, *kept, *seeds]
+        read = derived.subgraph(joint, inputs, cotangents, late_effects).module.graph.find_nodes(op="placeholder")
+        kept = [n for n, own in zip(inputs, read, strict=True) if n in kept and own.users]
     forward = derived.subgraph(joint, primals, [*results, *kept], [n for n in effects if n not in late])
     backward = derived.subgraph(joint, [*primals, *kept, *seeds], cotangents, late_effects)
     return forward, backward
@@ -151,10 +154,11 @@ def differentiated(
     inputs: Sequence[Tensor],
     call: Callable[[Graph], Primitive],
     save: Callable[[fx.Node], bool] | None = None,
+    watch: Callable[[Graph, Graph, int], None] | None = None,
 ) -> list[Tensor] | None:
     """Call `body` so that the innermost level goes back through its backward half; None where no such level is.
 
-    `call` makes the primitive that runs a half.
+    `call` makes the primitive that runs a half. `watch` is told of both halves, and how many results the function has.
     """
     level = differentiating_level()
     if level is None or not level[1]:
@@ -163,6 +167,8 @@ def differentiated(
     if not any(wanted):
         return None
     forward, backward = split(body, wanted, save)
+    if watch is not None:
+        watch(forward, backward, len(body.out_types))
     rule = _pull_rule(call(backward), body.out_types, wanted)
     return Forward(forward, len(body.out_types), rule, level[0], call)(*inputs)[: len(body.out_types)]
 

@@ -5,6 +5,7 @@ A policy says which values of the forward pass are kept. It is called as JAX cal
 """
 
 import functools
+import logging
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,18 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from .._core import derived, operators, residuals, tree
+from .._core import config, derived, dtypes, operators, residuals, tree
 from .._core.array import as_array, from_kind, tensor_of
+from .._core.avals import ShapedArray
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType, type_of
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import check_aliases, references
 from .callbacks import calls_for_io
 from .flat import argument_names, arrays_from, as_argument, check_callable, name_of, wraps
+from .kept_values import Name, kept
 from .program import trace_program
 from .signature import UNSPECIFIED, Signature
 
 Policy = Callable[..., bool]
+_log = logging.getLogger("jax._src.ad_checkpoint")  # JAX's name: programs filter what it logs by it
 
 
 class Checkpoint(Primitive):
@@ -60,8 +64,24 @@ class Checkpoint(Primitive):
         return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        results = residuals.differentiated(self.body, inputs, _half, self.save)
+        results = residuals.differentiated(self.body, inputs, _half, self.save, _logged)
         return super().__call__(*inputs) if results is None else results
+
+
+def _logged(forward: Graph, backward: Graph, results: int) -> None:
+    """Log what a checkpointed function keeps for going back."""
+    level = logging.WARNING if config.log_checkpoint_residuals.value else logging.DEBUG
+    if not _log.isEnabledFor(level):
+        return
+    given: list[str] = []
+    made: list[str] = []
+    for type, source in kept(forward, backward, [""] * len(forward.in_types), results):
+        text = ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype]).str_short()
+        (made if source else given).append(f"  {text} from {source}" if source else f"  {text}")
+    parts = ("saving inputs with shapes:", given), ("saving these intermediates:", made)
+    _log.log(
+        level, "remat-decorated function %s", "\nand ".join("\n".join([head, *lines]) for head, lines in parts if lines)
+    )
 
 
 def _half(body: Graph) -> Primitive:
@@ -255,33 +275,6 @@ class _NamePolicy:
 
 
 checkpoint_policies = CheckpointPolicies()
-
-
-class Name(Primitive):
-    """The identity, with a label that checkpoint policies can ask for."""
-
-    __name__ = "name"
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-
-    def equation(self) -> tuple[str, dict[str, Any]] | None:
-        return self.__name__, {"name": self.label}
-
-    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
-        return [TensorType.of(inputs[0])]
-
-    def run(self, *inputs: Tensor) -> list[Tensor]:
-        return list(inputs)
-
-    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        return self(*inputs), list(dims)
-
-    def jvp(self, primals: Any, tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return list(tangents)
-
-    def vjp(self, primals: Any, results: Any, cotangents: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        return cotangents
 
 
 def checkpoint_name(x: Any, name: str) -> Any:

@@ -1,0 +1,80 @@
+"""What the forward pass of a differentiated graph keeps for going back, in words; and labels for such values."""
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from .._core import dtypes, graph, operators
+from .._core.graph import Graph, TensorType
+from .._core.primitive import Dims, Primitive
+
+_SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "bool"}
+
+
+class Name(Primitive):
+    """The identity, with a label that checkpoint policies can ask for."""
+
+    __name__ = "name"
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def equation(self) -> tuple[str, dict[str, Any]] | None:
+        return self.__name__, {"name": self.label}
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return list(inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        return self(*inputs), list(dims)
+
+    def jvp(self, primals: Any, tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return list(tangents)
+
+    def vjp(self, primals: Any, results: Any, cotangents: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        return cotangents
+
+
+def kept(forward: Graph, backward: Graph, sources: list[str], results: int) -> Iterator[tuple[Any, str]]:
+    """Yield types and origins of what the backward half reads: inputs by their `sources`, then what the forward half made.
+
+    The forward half has so many `results` of its own.
+    """
+    inputs = forward.module.graph.find_nodes(op="placeholder")
+    read = backward.module.graph.find_nodes(op="placeholder")[: len(inputs)]
+    outputs: Any = forward.module.graph.output_node().args[0]
+    made = [_viewed(node) for node in outputs[results:]]
+    found = [i for i, r in zip(inputs, read, strict=True) if r.users or i in made]
+    for node in dict.fromkeys([*found, *made]):
+        yield graph.type_of(node), sources[inputs.index(node)] if node in inputs else _origin(node)
+
+
+def _viewed(node: fx.Node) -> fx.Node:
+    """Return what made the memory that a node shows."""
+    while node.op == "call_function" and node.target is not operator.getitem and _shows_another(node.target):
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _shows_another(target: Any) -> bool:
+    return operators.of(target).is_view or target in (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+
+
+def _origin(node: fx.Node) -> str:
+    target: Any = node.args[0].target if node.target is operator.getitem else node.target  # pyright: ignore
+    if isinstance(target, Name):
+        return f"named '{target.label}'"
+    return f"output of {operators.of(target).jax_name}" if node.all_input_nodes else "from a literal"
+
+
+def type_text(type: TensorType) -> str:
+    """Return a type as jaxprs print it: `f32[3]`."""
+    name = dtypes.TO_NUMPY[type.dtype].name
+    kind = name.rstrip("0123456789")
+    return f"{_SHORT.get(kind, kind)}{name[len(kind) :]}[{','.join(map(str, type.shape))}]"
