@@ -188,8 +188,11 @@ class Array(ArrayInterface):
         if not self._tensor.dim():
             raise TypeError("iteration over a 0-d array")
         rows = (Array(row, self._weak) for row in tensor_of(self).unbind(0))
-        sharding = getattr(self, "_sharding", None)
-        return rows if sharding is None or graph.is_tracing() else map(sharding.of_a_row().given_to, rows)
+        try:
+            sharding = object.__getattribute__(self, "_sharding")
+        except AttributeError:
+            return rows
+        return rows if graph.is_tracing() else map(sharding.of_a_row().given_to, rows)
 
     def __format__(self, format_spec: str) -> str:
         return format(self._concrete_or_text(), format_spec)
