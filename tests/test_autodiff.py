@@ -281,7 +281,12 @@ def test_what_checkpoint_keeps_is_logged(policy, flag, caplog):
             j.config.update("jax_log_checkpoint_residuals", before)
         found = [(r.levelname, r.message) for r in caplog.records if r.name == "jax._src.ad_checkpoint"]
         # JAX adds places in the source.
-        words = ("saving inputs with shapes:\n  float32[3]", "saving these intermediates:", "output of cos", "and saving")
+        words = (
+            "saving inputs with shapes:\n  float32[3]",
+            "saving these intermediates:",
+            "output of cos",
+            "and saving",
+        )
         return [(level, [word in text for word in words]) for level, text in found]
 
     agree(program)

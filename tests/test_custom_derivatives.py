@@ -528,3 +528,28 @@ def test_rules_run_in_the_precision_of_the_call():
         return found, sorted(set(seen))
 
     agree(program, weak=False)
+
+
+def with_nondiff_jvp(j):
+    f = j.custom_jvp(lambda x, y: x * y, nondiff_argnums=(0,))
+    f.defjvp(lambda x, primals, tangents: (f(x, *primals), 5.0 * x * tangents[0]))
+    return f
+
+
+MAPPED_NONDIFF = {
+    "jvp of vmap": lambda j: j.jvp(lambda y: j.vmap(with_nondiff_jvp(j))(XS, y), (XS,), (XS,)),
+    "grad of vmap": lambda j: j.grad(lambda y: j.vmap(with_nondiff_jvp(j))(XS, y).sum())(XS),
+    "beside what is not mapped": lambda j: j.grad(lambda y: j.vmap(with_nondiff_jvp(j), (0, None))(XS, y).sum())(2.0),
+    "vmap of grad": lambda j: j.vmap(j.grad(with_nondiff_jvp(j), 1))(XS, XS),
+    "vmap of jvp": lambda j: j.vmap(lambda x, y: j.jvp(lambda y: with_nondiff_jvp(j)(x, y), (y,), (1.0,)))(XS, XS),
+    "jit of grad of vmap": lambda j: j.jit(j.grad(lambda y: j.vmap(with_nondiff_jvp(j))(XS, y).sum()))(XS),
+    "vmap alone": lambda j: j.vmap(with_nondiff_jvp(j))(XS, XS),
+    "vmap of vmap": lambda j: j.grad(
+        lambda y: j.vmap(lambda x: j.vmap(lambda z: with_nondiff_jvp(j)(x * z, y))(XS).sum())(XS).sum()
+    )(2.0),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED_NONDIFF)
+def test_nondifferentiable_arguments_of_custom_jvp_that_are_mapped(name):
+    agree(MAPPED_NONDIFF[name], weak=False)

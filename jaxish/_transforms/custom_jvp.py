@@ -9,12 +9,13 @@ from torch import Tensor
 
 from .._core import config, derived, dtypes, errors, graph, tree
 from .._core.array import Array, as_array, tensor_of, type_text
-from .._core.avals import ShapedArray
+from .._core.avals import ShapedArray, zeros_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import references
 from .._core.residuals import map_optional
 from .._core.transposition import is_linear, pulled_back
+from .._core.tree_util import tree_map
 from .custom_function import (
     CustomFunction,
     Given,
@@ -26,7 +27,7 @@ from .custom_function import (
     taken_out,
     tangent_argument,
 )
-from .flat import Output, arrays_from, as_argument, name_of
+from .flat import Output, arrays_from, as_argument, dressed, float0_zeros, name_of, wraps
 from .program import Program
 
 # rule(primals, tangents) -> tangents of the results; None is zero
@@ -170,6 +171,11 @@ class custom_jvp(CustomFunction):
         if level is not None:
             return self.fun(*args) if is_linear(level) else self._concrete(level, nondiff, arrays, spec)
 
+        given, structure = tree.flatten(nondiff)
+        mapped = [i for i, leaf in enumerate(given) if isinstance(leaf, Array) and graph.is_batched(leaf._tensor)]
+        if mapped:
+            return self._mapped(given, structure, mapped, others)
+
         def make() -> tuple[Program, Rule]:
             program = self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
             rule = self._rule(nondiff, arrays, spec, program.out_spec, program.closed.graph.out_types)
@@ -180,6 +186,32 @@ class custom_jvp(CustomFunction):
         call = CustomJVPCall(closed.graph, len(closed.captured), rule, name_of(self.fun))
         results = call(*closed.closure(), *map(tensor_of, arrays))
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    def _mapped(self, given: list[Any], structure: Any, mapped: Sequence[int], others: tuple[Any, ...]) -> Any:
+        """Call the function where leaves of nondifferentiable arguments are batches, which the rule has to be mapped over, too."""
+
+        def whole(values: Sequence[Any]) -> list[Any]:
+            leaves = list(given)
+            for place, value in zip(mapped, values, strict=True):
+                leaves[place] = value
+            return structure.unflatten(leaves)
+
+        jvp = self.jvp
+        assert jvp is not None
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            if not all(isinstance(t, SymbolicZero) for t in tangents[0]):
+                raise errors.UnexpectedTracerError(
+                    f"Detected differentiation of the custom_jvp function {name_of(self.fun)} with respect to an argument in "
+                    "nondiff_argnums. Pass it as an argument that is differentiated."
+                )
+            directions = tangents[1:] if self.symbolic_zeros else tree_map(_instantiated, tangents[1:])
+            return jvp(*whole(primals[0]), primals[1:], directions)
+
+        function = custom_jvp(lambda values, *xs: self.fun(*self._merge(whole(values), xs)))
+        dressed(function, self.fun)
+        function.defjvp(wraps(jvp)(rule), symbolic_zeros=True)
+        return function([given[i] for i in mapped], *others)
 
     def _concrete(self, level: int, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Any:
         with one_level_out(arrays, level) as values:
@@ -232,6 +264,12 @@ class custom_jvp(CustomFunction):
                 f"output (equal in value to the output of {function}, and in particular {alike}), {wrong}"
             )
         return [_checked_tangent(t, type) for t, type in zip(tangents, out_types, strict=True)]
+
+
+def _instantiated(tangent: Any) -> Any:
+    if not isinstance(tangent, SymbolicZero):
+        return tangent
+    return zeros_of(tangent.aval) if dtypes.is_inexact(tangent.dtype) else float0_zeros(tangent.shape)
 
 
 def _checked_tangent(value: Any, type: TensorType) -> Tensor | None:
