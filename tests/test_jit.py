@@ -535,3 +535,13 @@ def test_jitted_functions_are_pickled_with_their_options(name):  # JAX's need a 
     assert again.__name__ == again.__getstate__()["function_name"] == PICKLED[name](jax).__getstate__()["function_name"]
     x = np.arange(3.0, dtype=np.float32)
     assert_same(again(x, n=3), PICKLED[name](jax)(x, n=3))
+
+
+def test_partial_applications_may_have_a_name():
+    def program(j):
+        named = functools.partial(doubled)
+        named.__name__ = "named"
+        given = doubled, functools.partial(functools.partial(doubled), n=3), named, functools.partial(named)
+        return [j.jit(f).__getstate__()["function_name"] for f in given]
+
+    agree(program)

@@ -221,7 +221,7 @@ def described(function: Callable[..., Any]) -> str:
 
 def name_of(function: Callable[..., Any]) -> str:
     """Return a name of `function` for messages."""
-    while isinstance(function, functools.partial):
+    while isinstance(function, functools.partial) and "__name__" not in vars(function):
         function = function.func
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else type(function).__name__
