@@ -540,7 +540,7 @@ def test_jitted_functions_are_pickled_with_their_options(name):  # JAX's need a 
 def test_partial_applications_may_have_a_name():
     def program(j):
         named = functools.partial(doubled)
-        named.__name__ = "named"
+        vars(named)["__name__"] = "named"
         given = doubled, functools.partial(functools.partial(doubled), n=3), named, functools.partial(named)
         return [j.jit(f).__getstate__()["function_name"] for f in given]
 
