@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 import jaxish
 import jaxish.numpy as jnp
@@ -298,3 +299,25 @@ if child == 0:
 print(os.waitpid(child, 0)[1], int(loop(1)), len(started), flush=True)
 """
     assert run(program, JAXISH_CACHE_DIR=str(tmp_path)) == "301 True\n301 True\n0 301 1\n"
+
+
+def test_a_core_is_left_to_the_compiling_process_while_it_works(monkeypatch):
+    """Threads of torch wait for each other busily: with one more process than cores, all wait for their turn."""
+    from jaxish._compile import background
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(background._cores())
+        with background.room_beside():
+            assert torch.get_num_threads() == background._cores()  # nothing compiles
+        monkeypatch.setattr(type(background.compiler()), "is_busy", True)
+        with background.room_beside():
+            assert torch.get_num_threads() == max(1, background._cores() - 1)
+            with background.room_beside():  # of a loop within
+                assert torch.get_num_threads() == max(1, background._cores() - 1)
+        assert torch.get_num_threads() == background._cores()
+        torch.set_num_threads(1)  # as the user wants it
+        with background.room_beside():
+            assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)

@@ -55,7 +55,8 @@ class Executable:
         """Run as `run` does, without that being a reason to compile."""
         if not self._is_waiting:
             return self.run(*tensors)
-        return self._run_directly(*tensors)
+        with background.room_beside():
+            return self._run_directly(*tensors)
 
     @property
     def direct(self) -> Callable[..., Sequence[Tensor]]:
@@ -95,17 +96,23 @@ class Executable:
 
     def _run_first(self, *tensors: Tensor) -> Sequence[Tensor]:
         self._use(self._run_again)
-        return self.direct(*tensors)
+        return self._run_beside_compiler(*tensors)
 
     def start_over(self) -> None:
         """Run directly, and wait for another reason to compile: what was under way will not be finished."""
         self._use(self._run_again)
 
     def _run_again(self, *tensors: Tensor) -> Sequence[Tensor]:
-        self._use(self.direct)
         if can_compile():
+            self._use(self._run_beside_compiler)
             background.compiler().submit(self)
-        return self.direct(*tensors)
+        else:
+            self._use(self.direct)
+        return self._run_beside_compiler(*tensors)
+
+    def _run_beside_compiler(self, *tensors: Tensor) -> Sequence[Tensor]:
+        with background.room_beside():
+            return self.direct(*tensors)
 
 
 def _feels_autocast(body: Graph) -> bool:
