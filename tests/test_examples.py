@@ -88,3 +88,23 @@ def test_the_sampler_agrees_with_the_closed_form(tmp_path):
 def test_examples_are_written_against_jax_alone(name):
     lines = (EXAMPLES / name).read_text().splitlines()
     assert "jaxish" not in [line.split()[1] for line in lines if line.startswith(("import ", "from "))]
+
+
+PRIVATE = """
+rows, norms = example.train(options, report=silent)
+print(json.dumps([rows, norms.tolist()]))
+"""
+
+
+@pytest.mark.parametrize("clipping", ["by hand", "optax"])
+def test_the_private_transformer_learns_the_same_as_under_jax(tmp_path, clipping):
+    if clipping == "optax":
+        pytest.importorskip("optax")
+    options = {
+        "clipping": clipping, "steps": 6, "every": 3, "batch_size": 32, "microbatch": 22, "length": 16, "held_out": 50,
+        "rate": 1e-2, "clip": 1.0, "noise": 0.5,
+    }  # fmt: skip
+    (wanted, norms), (found, found_norms) = both(tmp_path, "dp_sgd_transformer.py", PRIVATE, **options)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    np.testing.assert_allclose(found_norms, norms, rtol=1e-3, atol=1e-5)
+    assert found[-1][1] < found[0][1] and found[-1][2] > found[0][2]

@@ -110,7 +110,13 @@ def layered_case():
     return layered, params, normal(2, BATCH, 5, 32), labels(3, 8, BATCH)
 
 
-CASES = {"layered": layered_case, "mlp": mlp_case, "tied": tied_case, "sequence": sequence_case, "recurrent": recurrent_case}
+CASES = {
+    "layered": layered_case,
+    "mlp": mlp_case,
+    "tied": tied_case,
+    "sequence": sequence_case,
+    "recurrent": recurrent_case,
+}
 
 # -- what is done with the gradients of single examples
 
