@@ -1,6 +1,6 @@
 """Sums of products of tensors, by the cheapest order of contracting two at a time.
 
-`Contraction.of(term, ...)` finds the order by dynamic programming over subsets of the factors (Pfeifer, Haegeman and
+`tree_of` finds the order by dynamic programming over subsets of the factors (Pfeifer, Haegeman and
 Verstraete, "Faster identification of optimal contraction sequences", arXiv 1304.6112), for costs that know what memory
 traffic, matrix products and one-hot factors are worth. Factors that occur twice, as in a square, are contracted once.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .terms import Factor, Label, Labels, NotFactored, Placed, Term, Value, part, size_of
+from .terms import Factor, Label, Labels, NotFactored, Placed, Term, Value, size_of, slice_of
 
 
 def _kept(tensor: Tensor, condition: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -69,14 +69,14 @@ def tree_of(term: Term, wanted: set[Label]) -> Tree:
         chosen = [f for i, f in enumerate(factors) if subset >> i & 1]
         key = _key(chosen, {label for f in chosen for label in f.all_labels} - kept)
         found: Tree | None = None
-        part = (subset - 1) & subset
-        while part:
-            other = subset ^ part
-            if part > other:
-                pair = _paired(best[part], best[other], kept, key)
-                if found is None or pair.cost < found.cost:
-                    found = pair
-            part = (part - 1) & subset
+        some = (subset - 1) & subset
+        while some:
+            others = subset ^ some
+            if some > others:
+                tree = _paired(best[some], best[others], kept, key)
+                if found is None or tree.cost < found.cost:
+                    found = tree
+            some = (some - 1) & subset
         assert found is not None
         best[subset] = found
     tree = best[full]
@@ -133,17 +133,21 @@ def _cost(left: Tree, right: Tree, labels: Labels) -> float:
 # -- running -----------------------------------------------------------------------------------------------------
 
 
-def run(tree: Tree, tensor_of: Callable[[Factor], Tensor], made: dict[Any, Tensor], dtype: torch.dtype) -> Tensor:
-    """Contract tensors of one dtype; `made` holds what has been contracted already."""
-    found = made.get(tree.key)
-    if found is None:
-        if tree.factor is not None:
-            found = tensor_of(tree.factor)
-        else:
-            assert tree.left is not None and tree.right is not None
-            left, right = (run(part, tensor_of, made, dtype) for part in (tree.left, tree.right))
-            found = _contracted(tree.left, left, tree.right, right, tree.labels, dtype)
-        made[tree.key] = found
+Made = dict[Any, tuple[Tensor, Labels]]  # what has been contracted already, by key
+
+
+def run(tree: Tree, tensor_of: Callable[[Factor], Tensor], made: Made, dtype: torch.dtype) -> Tensor:
+    """Contract tensors of one dtype."""
+    if tree.key in made:
+        found, labels = made[tree.key]
+        return found if labels == tree.labels else arranged(found, labels, tree.labels)  # contracted in another order
+    if tree.left is None or tree.right is None:
+        assert tree.factor is not None
+        found = tensor_of(tree.factor)
+    else:
+        left, right = (run(side, tensor_of, made, dtype) for side in (tree.left, tree.right))
+        found = _contracted(tree.left, left, tree.right, right, tree.labels, dtype)
+    made[tree.key] = found, tree.labels
     return found
 
 
@@ -178,10 +182,10 @@ def _is_everywhere(label: Label, tree: Tree) -> bool:
 def _block(tree: Tree, label: Label, new: Label, start: int) -> Tree:
     labels = tuple(new if known is label else known for known in tree.labels)
     if tree.factor is not None:
-        return replace(tree, labels=labels, key=(tree.key, start), factor=part(tree.factor, label, new, start))
+        return replace(tree, labels=labels, factor=slice_of(tree.factor, label, new, start))
     assert tree.left is not None and tree.right is not None
     left, right = (_block(side, label, new, start) for side in (tree.left, tree.right))
-    return replace(tree, labels=labels, key=(tree.key, start), left=left, right=right)
+    return replace(tree, labels=labels, left=left, right=right)
 
 
 def pair(x: Tensor, of_x: Labels, y: Tensor, of_y: Labels, labels: Labels) -> Tensor:
@@ -280,12 +284,6 @@ class Plan:
     trees: tuple[Tree, ...]
     joined: Label | None  # of the dimension along which terms lie side by side
 
-    @property
-    def cost(self) -> float:
-        """In numbers read and written."""
-        costs = {tree.key: tree.cost + size_of(tree.labels) for tree in self.trees}
-        return sum(costs.values())
-
     def run(self, tensors: Mapping[fx.Node, Tensor], dtype: torch.dtype, most: int) -> Tensor:
         """Return the value, as an array; arrays of more than `most` elements on the way are made in blocks."""
 
@@ -297,15 +295,14 @@ class Plan:
                 tensor = STEPS[name](tensor, *(tensors[a] if isinstance(a, fx.Node) else a for a in arguments))
             return tensor
 
-        made: dict[Any, Tensor] = {}
+        made: Made = {}
         parts: dict[tuple[int, Labels], Tensor] = {}
         for term, tree in zip(self.value.terms, self.trees, strict=True):
             blocks = _blocks(tree, most)
-            found = (
-                torch.cat([run(block, tensor_of, made, dtype) for block in blocks])
-                if len(blocks) > 1
-                else (run(tree, tensor_of, made, dtype))
-            )
+            if len(blocks) > 1:
+                found = torch.cat([run(block, tensor_of, {}, dtype) for block in blocks])
+            else:
+                found = run(tree, tensor_of, made, dtype)
             if term.scale != 1:
                 found = found * term.scale
             placed = None if self.joined is None else term.place(self.joined)

@@ -24,7 +24,7 @@ class _Analysis:
     def __init__(self, module: fx.GraphModule, written: set[int], held: set[fx.Node], refused: set[fx.Node]) -> None:
         self.values: dict[fx.Node, Value] = {}  # that need not be made, unless something else wants them
         self.plans: dict[fx.Node, Plan] = {}  # of sums, which are made of factors
-        self.seeds: set[fx.Node] = set()
+        self.seeds: dict[fx.Node, None] = {}  # in the graph's order
         self._written, self._held = written, held
         for node in module.graph.nodes:
             if node.op == "call_function" and node not in refused:
@@ -41,7 +41,7 @@ class _Analysis:
             elif rules.is_seed(node):
                 value = self._ordinary(node) if node in self._held else rule(node, self._ordinary)
                 self.values[node] = terms.seeded(value, node)
-                self.seeds.add(node)
+                self.seeds[node] = None
             elif self._lazy(node) and not rules.sums(node):
                 self.values[node] = rule(node, self._operand)
         except NotFactored:
@@ -131,7 +131,7 @@ def _analysed(module: fx.GraphModule) -> _Analysis:
         found = _Analysis(module, written, held, refused)
         useless = {node for node in found.used if found.spares_nothing(node)}
         useless |= {node for node in found.values if node in found.needed and node not in found.seeds}
-        wanted = {seed for seed in found.seeds - held if seed in found.needed or not found.pays(seed)}
+        wanted = {seed for seed in found.seeds.keys() - held if seed in found.needed or not found.pays(seed)}
         if not useless and not wanted:
             return found
         refused |= useless
@@ -165,7 +165,7 @@ def factored(body: Graph) -> Graph:
     if not found.used:
         return body
     if config.explain_per_example.value:
-        for seed in sorted(found.seeds - found.needed):
+        for seed in (node for node in found.seeds if node not in found.needed):
             _explain(seed, found.values[seed])
     rewriter = _Rewriter(module, found.used, found.needed)
 

@@ -289,7 +289,7 @@ def sliced(value: Value, axis: int, start: int, stop: int) -> Value:
     for term in value.terms:
         placed = term.place(label)
         if placed is None:
-            terms.append(replace(term, factors=tuple(part(f, label, new, start) for f in term.factors)))
+            terms.append(replace(term, factors=tuple(slice_of(f, label, new, start) for f in term.factors)))
         elif start <= placed.start and placed.stop <= stop:
             moved = (new, Placed(placed.start - start, placed.labels))
             terms.append(replace(term, places=(*_without(term, label), moved)))
@@ -322,7 +322,7 @@ def _taken_out(value: Value, label: Label) -> Value:
     return Value(dims, tuple(terms), value.is_square)
 
 
-def part(factor: Factor, label: Label, new: Label, start: int) -> Factor:
+def slice_of(factor: Factor, label: Label, new: Label, start: int) -> Factor:
     """Return the elements of a factor from `start` along a label, which is called `new` there."""
     if factor.hot is label:
         raise NotFactored
@@ -402,7 +402,7 @@ def _product(one: Term, other: Term) -> Term | None:
 def _cut(term: Term, label: Label, placed: Placed) -> Term:
     """Return the part of a term that lies where `placed` says, by its labels."""
     new = Label(size_of(placed.labels))
-    factors = tuple(part(factor, label, new, placed.start) for factor in term.factors)
+    factors = tuple(slice_of(factor, label, new, placed.start) for factor in term.factors)
     return _mapped(Value((), (replace(term, factors=factors),)), {new: placed.labels}).terms[0]
 
 
