@@ -399,6 +399,27 @@ def test_a_product_of_more_than_the_allowed_memory_is_not_made(told):
     assert told()
 
 
+def test_parts_of_one_element(told):
+    """They have no index of their own, like any dimension of size one."""
+    a, d, s = normal(0, 32, 40), normal(1, 32, 48), normal(2, 32, 1, 1)
+
+    def program(xp, a, d, s):
+        def sums(a, d, s):
+            g = a[:, :, None] * d[:, None, :]
+            column, one = g[:, :, 2:3], xp.numpy.concatenate([g[:, 3:4, :], g[:, 5:6, :]], 1)
+            return (
+                (column * s).sum(0),
+                (g * g[:, :1]).sum((1, 2)),
+                (one * one).sum((1, 2)),
+                (g[:, 7, :] * s[:, 0]).sum(0),
+            )
+
+        return xp.jit(sums)(a, d, s)
+
+    agree(program, a, d, s, rtol=1e-4, atol=1e-4)
+    assert told()
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_drawn_contractions(data):

@@ -20,7 +20,7 @@ MOST_FACTORS = 8
 
 @dataclass(frozen=True, eq=False)
 class Label:
-    """An index, which runs from 0 to `size - 1`."""
+    """An index, which runs from 0 to `size - 1`: dimensions of size 1 have none."""
 
     size: int
 
@@ -141,7 +141,7 @@ def _shaped(factor: Factor, labels: Labels, ndim: int | None = None) -> Factor:
 
 
 def _mapped(value: Value, change: Mapping[Label, Labels]) -> Value:
-    """Return the value with other labels; one that becomes several, is split."""
+    """Return the value with other labels; one that becomes several is split, one of size 1 may become none."""
 
     def labels(given: Labels) -> Labels:
         return tuple(new for label in given for new in change.get(label, (label,)))
@@ -198,6 +198,8 @@ def _aligned(first: Value, second: Value) -> tuple[Value, Value]:
     for index in range(len(first.dims)):
         while first.dims[index] != second.dims[index]:
             ours, theirs = _common(first.dims[index], second.dims[index])
+            if not ours and not theirs:
+                raise NotFactored
             first, second = _mapped(first, ours), _mapped(second, theirs)
     return first, second
 
@@ -296,7 +298,8 @@ def sliced(value: Value, axis: int, start: int, stop: int) -> Value:
         elif placed.start < stop and start < placed.stop:
             raise NotFactored  # the cut goes through a part
     dims = (*value.dims[:axis], (new,), *value.dims[axis + 1 :])
-    return _taken_out(Value(dims, tuple(terms), value.is_square), new)
+    found = Value(dims, tuple(terms), value.is_square)
+    return _mapped(found, {new: ()}) if new.size == 1 else _taken_out(found, new)
 
 
 def _without(term: Term, label: Label) -> tuple[tuple[Label, Placed], ...]:
@@ -337,6 +340,8 @@ def joined(values: Sequence[Value], axis: int) -> Value:
     """Return the concatenation of values along a dimension."""
     values = [values[0], *map(_with_own_labels, values[1:])]
     whole = Label(sum(value.shape[axis] for value in values))
+    if whole.size == 1:
+        raise NotFactored
     first, start, terms = values[0], 0, []
     dims = None
     for value in values:
@@ -434,6 +439,8 @@ def scattered(rows: Value, index: fx.Node, ndim: int, size: int) -> Value:
     given = reshaped(of_node(index, shape[:ndim]), (*shape[:ndim], *[1] * (len(shape) - ndim)))
     rows, given = _aligned(rows, expanded(given, shape))
     ((indices,),) = (term.factors for term in given.terms)
+    if size == 1:
+        raise NotFactored
     hot = Label(size)
     terms = tuple(replace(term, factors=(*term.factors, replace(indices, hot=hot))) for term in rows.terms)
     return Value((rows.dims[0], (hot,), *rows.dims[ndim:]), terms)
