@@ -38,8 +38,8 @@ def filled(tmp_path_factory):
 
 
 def environment(folder, tier="compiled", **variables):
-    # Tests that call torch.func or torch.compile by themselves let torch note its own folder in this process.
-    given = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    # Tests that call torch.func or torch.compile by themselves let torch note things of its own in this process.
+    given = {name: value for name, value in os.environ.items() if "TORCHINDUCTOR" not in name}
     return {**given, "JAXISH_CACHE_DIR": str(folder), "JAXISH_JIT_TIER": tier, **variables}
 
 
