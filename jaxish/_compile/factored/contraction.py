@@ -14,11 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .terms import Factor, Label, Labels, NotFactored, Placed, Term, Value, size_of, slice_of
+from .terms import Factor, Label, Labels, NotFactored, Placed, Term, Value, Windows, size_of, slice_of
 
 
 def _kept(tensor: Tensor, condition: Tensor, shape: tuple[int, ...]) -> Tensor:
     return torch.where(condition.reshape(shape), tensor, 0.0)
+
+
+def _windows(tensor: Tensor, windows: Windows, sizes: tuple[int, ...]) -> Tensor:
+    """Return the windows of a convolution: a view, in the order of a factor's labels."""
+    first, count = windows.batch + 1, len(windows.kernel)
+    tensor = torch.constant_pad_nd(tensor, [pad for pad in reversed(windows.padding) for _ in range(2)])
+    for axis, (size, stride, dilation) in enumerate(zip(windows.kernel, windows.stride, windows.dilation, strict=True)):
+        tensor = tensor.unfold(first + axis, (size - 1) * dilation + 1, stride)[..., ::dilation]
+    order = (*range(first), *range(first + count, first + 2 * count), *range(first, first + count))
+    return tensor.permute(order).reshape(sizes)
 
 
 # What is done to a factor's tensor before it is multiplied; nodes among the arguments stand for their tensors.
@@ -27,6 +37,7 @@ STEPS: dict[str, Callable[..., Tensor]] = {
     "slice": lambda tensor, axis, start, stop: tensor.narrow(axis, start, stop - start),
     "reciprocal": torch.reciprocal,
     "where": _kept,
+    "windows": _windows,
 }
 
 # Multiplications in a matrix product that take as long as reading or writing one number of a large array.
@@ -80,7 +91,7 @@ def tree_of(term: Term, wanted: set[Label]) -> Tree:
         assert found is not None
         best[subset] = found
     tree = best[full]
-    if tree.cost == _IMPOSSIBLE or (tree.factor is not None and tree.factor.hot is not None):
+    if tree.cost == _IMPOSSIBLE or _hot(tree) is not None or _windows_of(tree) is not None:
         raise NotFactored
     return tree
 
@@ -91,7 +102,7 @@ def _key(factors: Sequence[Factor], inner: set[Label]) -> Any:
     found = []
     for factor in sorted(factors, key=lambda f: (f.node.name, str(f.steps))):
         labels = [names.setdefault(label, len(names)) if label in inner else label for label in factor.all_labels]
-        found.append((factor.node, factor.steps, factor.hot is not None, tuple(labels)))
+        found.append((factor.node, factor.steps, factor.hot is not None, factor.windows, tuple(labels)))
     return tuple(found)
 
 
@@ -101,6 +112,8 @@ def _paired(left: Tree, right: Tree, kept: set[Label], key: Any) -> Tree:
     inputs = left.cost + (0.0 if right.key == left.key else right.cost)
     cost = inputs + _cost(left, right, labels)
     largest = max(left.largest, right.largest, size)
+    if not (_correlates(left, right, labels) or _correlates(right, left, labels)):
+        largest = max(largest, *(size_of(side.labels) for side in (left, right) if _windows_of(side) is not None), 0)
     return Tree(labels, key, cost, largest, None, left, right)
 
 
@@ -108,13 +121,40 @@ def _hot(tree: Tree) -> Label | None:
     return None if tree.factor is None else tree.factor.hot
 
 
+def _windows_of(tree: Tree) -> Windows | None:
+    return None if tree.factor is None else tree.factor.windows
+
+
+def _correlates(left: Tree, right: Tree, labels: Labels) -> bool:
+    """Tell whether a product is what a convolution's derivative by its filters is: summed over where windows lie."""
+    windows = _windows_of(left)
+    if windows is None or _windows_of(right) is not None or _hot(right) is not None:
+        return False
+    batch, own = left.labels[: windows.batch], left.labels[windows.batch : windows.inner]
+    places = left.labels[windows.inner :]
+    rest = set(right.labels) - set(batch + places)
+    return (
+        set(batch + places) <= set(right.labels)
+        and rest.isdisjoint(own)
+        and rest | set(own) <= set(labels)
+        and set(labels).isdisjoint(places)
+    )
+
+
 def _cost(left: Tree, right: Tree, labels: Labels) -> float:
     """Return what one contraction costs, in numbers read and written."""
+    if _correlates(right, left, labels):
+        left, right = right, left
     hot, other = _hot(left), _hot(right)
     size = size_of(labels)
     if hot is None and other is None:
         traffic = size_of(left.labels) + size_of(right.labels) + size
         union = set(left.labels) | set(right.labels)
+        windows = _windows_of(left)
+        if windows is not None and _correlates(left, right, labels):
+            read = size_of(left.labels) / math.prod(windows.kernel)
+            return read + size_of(right.labels) + size + size_of(union) / PRODUCTS_PER_NUMBER
+        traffic += sum(2 * size_of(side.labels) for side in (left, right) if _windows_of(side) is not None)
         summed = [label for label in union if label not in labels]
         if not any(label in left.labels and label in right.labels for label in summed):
             return traffic
@@ -152,6 +192,11 @@ def run(tree: Tree, tensor_of: Callable[[Factor], Tensor], made: Made, dtype: to
 
 
 def _contracted(left: Tree, x: Tensor, right: Tree, y: Tensor, labels: Labels, dtype: torch.dtype) -> Tensor:
+    if _correlates(left, right, labels):
+        return _correlation(left, x, right, y, labels)
+    if _correlates(right, left, labels):
+        return _correlation(right, y, left, x, labels)
+    x, y = _with_windows(left, x), _with_windows(right, y)
     if _hot(left) is None and _hot(right) is None:
         return pair(x, left.labels, y, right.labels, labels)
     if _hot(left) is not None and _hot(right) is not None:
@@ -229,6 +274,41 @@ def arranged(tensor: Tensor, labels: Labels, wanted: Labels) -> Tensor:
         if label not in labels:
             tensor = tensor.unsqueeze(index)
     return tensor
+
+
+def _with_windows(tree: Tree, tensor: Tensor) -> Tensor:
+    windows = _windows_of(tree)
+    return tensor if windows is None else _windows(tensor, windows, tuple(label.size for label in tree.labels))
+
+
+def _correlation(left: Tree, x: Tensor, right: Tree, y: Tensor, labels: Labels) -> Tensor:
+    """Return the product by torch's derivative of a convolution by its filters, which takes no windows out.
+
+    What of the batch is summed are images to it, what is not are groups.
+    """
+    windows = _windows_of(left)
+    assert windows is not None
+    batch, own = left.labels[: windows.batch], left.labels[windows.batch : windows.inner]
+    summed = tuple(label for label in batch if label not in labels)
+    groups = tuple(label for label in batch if label in labels)
+    rest = tuple(label for label in right.labels if label not in left.labels)
+    order = [batch.index(label) for label in summed + groups]
+    channels, *sizes = x.shape[windows.batch :]
+    x = x.permute(*order, *range(len(batch), x.ndim)).reshape(size_of(summed), size_of(groups) * channels, *sizes)
+    spans = [dilation * (size - 1) for size, dilation in zip(windows.kernel, windows.dilation, strict=True)]
+    positions = [
+        (size + 2 * padding - span - 1) // stride + 1
+        for size, padding, span, stride in zip(sizes, windows.padding, spans, windows.stride, strict=True)
+    ]
+    y = arranged(y, right.labels, (*summed, *groups, *rest, *left.labels[windows.inner :]))
+    y = y.reshape(size_of(summed), size_of(groups + rest), *positions)
+    shape = (size_of(groups + rest), channels, *windows.kernel)
+    found = torch.ops.aten.convolution_backward(
+        y, x, x.new_empty(()).expand(shape), None, windows.stride, windows.padding, windows.dilation, False,
+        [0] * len(sizes), size_of(groups), [False, True, False],
+    )[1]  # fmt: skip
+    given = groups + rest + own
+    return arranged(found.reshape([label.size for label in given]), given, labels)
 
 
 def _equal(x: Tensor, of_x: Labels, y: Tensor, of_y: Labels, labels: Labels, dtype: torch.dtype) -> Tensor:

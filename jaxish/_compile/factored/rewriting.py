@@ -177,10 +177,7 @@ def factored(body: Graph) -> Graph:
 
 def _has_seed(module: fx.GraphModule) -> bool:
     """Tell whether a graph may have something to keep in factors: most have not."""
-    try:
-        return any(node.op == "call_function" and rules.is_seed(node) for node in module.graph.nodes)
-    except NotFactored:
-        return False
+    return any(node.op == "call_function" and rules.is_seed(node) for node in module.graph.nodes)
 
 
 def _most_elements(type: TensorType) -> int:

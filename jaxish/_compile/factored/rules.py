@@ -1,5 +1,6 @@
 """What torch's operators make of values in factors: a rule for each that is linear in them, multiplies or sums."""
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,10 +30,7 @@ def shape_of(node: Any) -> tuple[int, ...]:
 
 def elements_of(node: Any) -> int:
     """Return the number of elements of what a node makes."""
-    found = 1
-    for size in shape_of(node):
-        found *= size
-    return found
+    return math.prod(shape_of(node))
 
 
 # -- linear ------------------------------------------------------------------------------------------------------
@@ -232,6 +230,25 @@ def _scattered(node: Any, operand: Operand) -> Value:
     return terms.scattered(rows, index, ndim, shape_of(node)[1])
 
 
+def _filters_of(node: Any) -> Any | None:
+    """Return the node of a convolution's derivative whose part by the filters, a group for each example, this is."""
+    if node.target is not operator.getitem or node.args[1] != 1:
+        return None
+    backward = node.args[0]
+    if backward.target is not aten.convolution_backward.default:
+        return None
+    is_transposed, groups = backward.args[7], backward.args[9]
+    return backward if groups > 1 and not is_transposed else None
+
+
+def _filters(node: Any, operand: Operand) -> Value:
+    backward: Any = _filters_of(node)
+    slopes, x, _, _, stride, padding, dilation, _, _, groups, _ = backward.args
+    operand(x), operand(slopes)
+    geometry = (stride, padding, dilation, shape_of(node)[2:])
+    return terms.filters(x, slopes, groups, (shape_of(x), shape_of(slopes)), geometry)
+
+
 _VIEWS = (
     aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.default,
     aten.squeeze.dim, aten.squeeze.dims, aten.alias.default, aten.detach.default, aten.clone.default,
@@ -257,7 +274,9 @@ _SUMS = _PRODUCTS | {aten.sum.dim_IntList, aten.sum.default, aten.mean.dim, aten
 
 def rule_of(node: fx.Node) -> Rule | None:
     """Return the rule for what a node calls, None if there is none."""
-    return _part if node.target is operator.getitem else RULES.get(node.target)
+    if node.target is operator.getitem:
+        return _part if _filters_of(node) is None else _filters
+    return RULES.get(node.target)
 
 
 def operands_of(node: Any) -> list[fx.Node]:
@@ -279,6 +298,10 @@ def sums(node: fx.Node) -> bool:
 
 def products_of(seed: Any) -> int:
     """Return how many multiplications making a seed takes."""
+    backward = _filters_of(seed)
+    if backward is not None:
+        images, _, *places = shape_of(backward.args[0])
+        return elements_of(seed) * images * math.prod(places)
     summed = shape_of(seed.args[0])[-1] if seed.target in _PRODUCTS else 1
     return elements_of(seed) * summed
 
@@ -292,4 +315,4 @@ def is_seed(node: Any) -> bool:
     if node.target is aten.mul.Tensor and all(isinstance(arg, fx.Node) for arg in node.args):
         elements = elements_of(node)
         return elements >= FEWEST_ELEMENTS and elements >= 4 * sum(map(elements_of, node.args))
-    return False
+    return _filters_of(node) is not None and elements_of(node) >= FEWEST_ELEMENTS

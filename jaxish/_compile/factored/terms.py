@@ -29,16 +29,34 @@ Labels = tuple[Label, ...]
 
 
 @dataclass(frozen=True)
+class Windows:
+    """The windows that a convolution looks at.
+
+    They are taken of a tensor `(batch..., channels, sizes...)` with `batch` leading dimensions. Their labels are those of
+    the batch, the channels and the kernel, `inner` together, and then those of where the windows lie.
+    """
+
+    batch: int
+    inner: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Factor:
     """A tensor of a graph, after `steps` (contraction.STEPS) have been done to it: its dimensions are `labels`.
 
-    With `hot`, a last label, the tensor holds indices: the factor is 1 where `hot` is the index, else 0.
+    With `hot`, a last label, the tensor holds indices: the factor is 1 where `hot` is the index, else 0. With `windows`
+    it is the tensor of which these are still to be taken.
     """
 
     node: fx.Node
     labels: Labels
     steps: tuple[tuple[Any, ...], ...] = ()
     hot: Label | None = None
+    windows: Windows | None = None
 
     @property
     def all_labels(self) -> Labels:
@@ -47,7 +65,15 @@ class Factor:
 
     def with_step(self, *step: Any, labels: Labels | None = None) -> "Factor":
         """Return the factor with something done to its tensor."""
-        return replace(self, steps=(*self.steps, step), labels=self.labels if labels is None else labels)
+        labels = self.labels if labels is None else labels
+        if self.windows is None:
+            return replace(self, steps=(*self.steps, step), labels=labels)
+        taken = ("windows", self.windows, tuple(label.size for label in self.labels))
+        return replace(self, steps=(*self.steps, taken, step), labels=labels, windows=None)
+
+    def with_batch_step(self, *step: Any, labels: Labels | None = None) -> "Factor":
+        """Return the factor with something done to its tensor that may be done before windows are taken."""
+        return replace(replace(self, windows=None).with_step(*step, labels=labels), windows=self.windows)
 
 
 @dataclass(frozen=True)
@@ -333,7 +359,9 @@ def slice_of(factor: Factor, label: Label, new: Label, start: int) -> Factor:
         return factor
     axis = factor.labels.index(label)
     labels = (*factor.labels[:axis], new, *factor.labels[axis + 1 :])
-    return factor.with_step("slice", axis, start, start + new.size, labels=labels)
+    is_of_batch = factor.windows is not None and axis < factor.windows.batch
+    change = factor.with_batch_step if is_of_batch else factor.with_step
+    return change("slice", axis, start, start + new.size, labels=labels)
 
 
 def joined(values: Sequence[Value], axis: int) -> Value:
@@ -427,6 +455,10 @@ def kept(value: Value, condition: Value) -> Value:
         if order != sorted(order):
             raise NotFactored
         shape = tuple(label.size if label in test.labels else 1 for label in given.labels)
+        windows = given.windows
+        if windows is not None and set(test.labels) <= set(given.labels[: windows.batch]):
+            shape = (*shape[: windows.batch], 1, *[1] * len(windows.kernel))
+            return given.with_batch_step("where", test.node, shape)
         return given.with_step("where", test.node, shape)
 
     terms = tuple(replace(term, factors=tuple(map(factor, term.factors))) for term in value.terms)
@@ -444,6 +476,31 @@ def scattered(rows: Value, index: fx.Node, ndim: int, size: int) -> Value:
     hot = Label(size)
     terms = tuple(replace(term, factors=(*term.factors, replace(indices, hot=hot))) for term in rows.terms)
     return Value((rows.dims[0], (hot,), *rows.dims[ndim:]), terms)
+
+
+def filters(
+    x: fx.Node, slopes: fx.Node, groups: int, shapes: Sequence[Sequence[int]], geometry: Sequence[Sequence[int]]
+) -> Value:
+    """Return the derivative by a convolution's filters `(groups * o, i, kernel...)`.
+
+    It sums windows of `x` `(n, groups * i, ...)` times `slopes` `(n, groups * o, ...)` over where the windows lie.
+    `shapes` are those of `x` and of `slopes`, `geometry` is stride, padding, dilation and the size of the kernel.
+    """
+
+    def labels(*sizes: int) -> Labels:
+        return tuple(Label(size) for size in sizes if size != 1)
+
+    (images, channels, *sizes), (_, results, *positions) = shapes
+    stride, padding, dilation, kernel = map(tuple, geometry)
+    n, group, out, channel, places = (
+        labels(images), labels(groups), labels(results // groups), labels(channels // groups), labels(*positions),
+    )  # fmt: skip
+    offsets = [labels(size) for size in kernel]
+    batch, own = n + group, (*channel, *(label for offset in offsets for label in offset))
+    windows = Windows(len(batch), len(batch + own), kernel, stride, padding, dilation)
+    shape = (*(label.size for label in batch), channels // groups, *sizes)
+    taken = Factor(x, batch + own + places, (("reshape", shape),), windows=windows)
+    return Value((group + out, channel, *offsets), (Term((taken, _shaped(Factor(slopes, ()), batch + out + places))),))
 
 
 def seeded(value: Value, seed: fx.Node) -> Value:
