@@ -244,7 +244,8 @@ def _filters_of(node: Any) -> Any | None:
 def _filters(node: Any, operand: Operand) -> Value:
     backward: Any = _filters_of(node)
     slopes, x, _, _, stride, padding, dilation, _, _, groups, _ = backward.args
-    operand(x), operand(slopes)
+    for read in (x, slopes):
+        operand(read)  # raises where something writes into it
     geometry = (stride, padding, dilation, shape_of(node)[2:])
     return terms.filters(x, slopes, groups, (shape_of(x), shape_of(slopes)), geometry)
 
