@@ -7,7 +7,7 @@ import optree
 import torch
 from torch import Tensor
 
-from .._core import cache, config, graph, tree
+from .._core import config, dynamo, graph, tree
 from .._core.array import Array, tensor_of
 from .._transforms.flat import check_callable, wraps
 from .._transforms.jit import PjitFunction, jit
@@ -36,7 +36,7 @@ def to_torch(fun: Callable[..., Any]) -> Callable[..., Any]:
     """
     check_callable(fun)
     jitted = fun if isinstance(fun, PjitFunction) else jit(fun)
-    simple, programs = jitted._simple, programs_of(jitted, "called from torch")
+    simple, programs = jitted._is_direct and jitted._is_plain, programs_of(jitted, "called from torch")
 
     @wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -53,7 +53,7 @@ def to_torch(fun: Callable[..., Any]) -> Callable[..., Any]:
         results = TorchCall(program.closed.graph, program.name)(*program.closed.closure(), *tensors)
         return program.out_spec.unflatten(results)
 
-    cache.import_dynamo()
+    dynamo.import_all()
     return torch._dynamo.nonstrict_trace(call)
 
 

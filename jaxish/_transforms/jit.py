@@ -52,16 +52,20 @@ class PjitFunction:
         self._fun, self._signature, self._placement = fun, signature, placement
         self._compiler_options = compiler_options
         self._programs = programs_of(fun, (signature, placement, compiler_options))
-        self._simple = (signature, placement) == (Signature((), frozenset(), (), frozenset()), _AS_IT_COMES)
+        self._is_plain = signature.is_plain
+        self._is_direct = not (signature.donate_argnums or signature.donate_argnames) and placement == _AS_IT_COMES
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._simple and not kwargs and not graph.tracing:
+        if self._is_direct and not graph.tracing:
+            traced, static = args, None
             try:
-                found = keyed(*_flatten(args, None, namespace=tree.NAMESPACE))
-            except OverflowError:  # `_prepared` says where
+                if kwargs or not self._is_plain:
+                    traced, static = self._signature.traced(args, kwargs)
+                found = keyed(*_flatten(traced, None, namespace=tree.NAMESPACE))
+            except (OverflowError, ValueError):  # `_prepared` says where and what
                 found = None
             if found is not None:
-                program = self._programs.get(found[0])
+                program = self._programs.get(found[0] if static is None else (*found[0], static))
                 if program is not None:
                     return program(found[1])
         return self._call(args, kwargs)

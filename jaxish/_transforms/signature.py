@@ -47,27 +47,48 @@ class Signature:
                 )
         return Signature(*statics, *donated)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all arguments are traced, and none is donated."""
+        return self == _PLAIN
+
+    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Hashable]:
+        """Return the tree of what is traced of a call, and what the trace depends on besides the types in it.
+
+        Raises `ValueError` where a static argument cannot be hashed.
+        """
+        static, static_named = (), ()
+        if self.static_argnums:
+            static = tuple((i, *_hashable(args[i])) for i in self.static_argnums if i < len(args))
+            args = self._positional(args)
+        if kwargs and self.static_argnames:
+            static_named = tuple((k, *_hashable(v)) for k, v in sorted(kwargs.items()) if k in self.static_argnames)
+            kwargs = self._named(kwargs)
+        key = ((static, static_named), bool(kwargs)) if static or static_named or kwargs else None
+        return (args, kwargs) if kwargs else args, key
+
+    def _positional(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
+
+    def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in kwargs.items() if k not in self.static_argnames}
+
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any], keyed: bool = True) -> "Arguments":
         """Set the static ones of a call's arguments aside. Raises `ValueError` where one cannot be hashed, if `keyed`."""
-        static = {i: args[i] for i in self.static_argnums if i < len(args)}
-        static_named = {k: v for k, v in kwargs.items() if k in self.static_argnames}
-        dynamic = tuple(a for i, a in enumerate(args) if i not in static)
-        dynamic_named = {k: v for k, v in kwargs.items() if k not in static_named}
+        key = self.traced(args, kwargs)[1] if keyed else None
+        dynamic, dynamic_named = self._positional(args), self._named(kwargs)
         leaves, spec = tree.flatten((dynamic, dynamic_named) if dynamic_named else dynamic)
 
         def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             positional, named = spec.unflatten(values) if dynamic_named else (spec.unflatten(values), {})
             given = iter(positional)
-            merged = tuple(static[i] if i in static else next(given) for i in range(len(args)))
-            return merged, {**named, **static_named}
+            merged = tuple(args[i] if i in self.static_argnums else next(given) for i in range(len(args)))
+            return merged, {**named, **{k: v for k, v in kwargs.items() if k in self.static_argnames}}
 
-        key = None
-        if keyed and (static or static_named or dynamic_named):
-            of_names = tuple((k, *_hashable(v)) for k, v in sorted(static_named.items()))
-            key = (tuple((i, *_hashable(v)) for i, v in static.items()), of_names), bool(dynamic_named)
         donated = ()
         if self.donate_argnums or self.donate_argnames:
-            donated = self._donated(spec, [i for i in range(len(args)) if i not in static], bool(dynamic_named))
+            positions = [i for i in range(len(args)) if i not in self.static_argnums]
+            donated = self._donated(spec, positions, bool(dynamic_named))
         return Arguments(leaves, spec, rebuild, key, (dynamic, dynamic_named), donated)
 
     def _donated(self, spec: tree.Spec, positions: Sequence[int], with_names: bool) -> tuple[int, ...]:
@@ -77,6 +98,9 @@ class Signature:
             parts += [(k in self.donate_argnames, v) for k, v in zip(named.entries(), named.children(), strict=True)]
         flags = [donated for donated, part in parts for _ in range(part.num_leaves)]
         return tuple(i for i, donated in enumerate(flags) if donated)
+
+
+_PLAIN = Signature((), frozenset(), (), frozenset())
 
 
 @dataclass(frozen=True, eq=False)
