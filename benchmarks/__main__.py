@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 
-GROUPS = ("core", "control_flow", "numpy", "random", "scipy")
+GROUPS = ("core", "control_flow", "programs", "numpy", "random", "scipy")
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ import multiprocessing, os, sys, time
 import jaxish, jaxish.numpy as jnp, numpy as np
 from jaxish._compile import background, executable
 
-x = np.linspace(0, 1, 100, dtype=np.float32)
+x = np.linspace(0, 1, 5000, dtype=np.float32)  # more than graphs that are written out have
 
 def function():
     number = np.random.rand()  # so that nobody has compiled it yet

@@ -94,6 +94,7 @@ class Emitter:
         self.several: dict[fx.Node, Sequence[Value]] = {}  # the results of loops and branches
         self.carries: set[fx.Node] = set()
         self.elements = 0 if outer is None else outer.elements
+        self.loops: list[fx.Node] = [] if outer is None else outer.loops  # those within
         self._names = itertools.count() if outer is None else outer._names
 
     def emit(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
@@ -319,6 +320,7 @@ class Emitter:
         return names, [in_buffer(n, v.shape, v.dtype, is_carry=True) for n, v in zip(names, values, strict=True)]
 
     def _nested_while(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+        self.loops.append(node)
         consts = loop.cond_consts + loop.body_consts
         lent = self._lent(node)[consts:]
         names, state = self._variables(inputs[consts:], lent)
@@ -330,6 +332,7 @@ class Emitter:
         return _after_loop(state, lent)
 
     def _nested_scan(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+        self.loops.append(node)
         head, length = loop.consts + loop.carries, loop.length
         lent = self._lent(node)[loop.consts : head]
         names, state = self._variables(inputs[loop.consts : head], lent)

@@ -131,6 +131,29 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     return Source(text, sizes, head, range(consts, head), at_once=_at_once(emitter))
 
 
+_MOST_OF_A_GRAPH = 4096  # elements of what a graph takes and returns together: beyond, kernels in parallel win
+
+
+def graph_source(body: Graph) -> Source:
+    """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
+
+    Graphs with loops run those by themselves, in parts between which they can be interrupted.
+    """
+    types = body.in_types
+    sizes = _sizes([*types, *body.out_types])[: len(types)]
+    if sum(map(_size, (*types, *body.out_types))) > _MOST_OF_A_GRAPH:
+        raise Unsupported("a graph with large inputs or results")
+    emitter = Emitter(body)
+    results = emitter.emit([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)])
+    if emitter.loops:
+        raise Unsupported("a loop in a graph")
+    declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types)]
+    names = [f"y{i}" for i in range(len(results))]
+    declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]
+    text = _function(declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *carry_over(names, results)])
+    return Source(text, sizes, len(types))
+
+
 def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:
     """Return the C++ of a while loop: inputs (both constants, init), outputs the carry. Raises `Unsupported`."""
     carry_types = body.out_types
@@ -237,6 +260,10 @@ def _from_cache(key: str) -> NativeLoop | None:
     return None
 
 
+_MOST_COMPILERS = max((os.cpu_count() or 1) // 2, 1)  # for small graphs at a time, beside the program
+_builds: "weakref.WeakSet[_Build]" = weakref.WeakSet()
+
+
 class _Build:
     """A compiler at work on a loop. It is ended when nobody waits for it any more, and with the process."""
 
@@ -254,6 +281,12 @@ class _Build:
         self._others = iter([command])
         self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
         self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
+        _builds.add(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the compiler is still at work."""
+        return self._running[0].poll() is None
 
     def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         with open(self._folder / "said", "wb") as said:
@@ -392,6 +425,47 @@ def ready(body: Graph, key: Hashable, source: Callable[[], Source]) -> Loop | No
     return found
 
 
+class Whole:
+    """A small graph on its way to be one C++ function."""
+
+    def __init__(self, body: Graph) -> None:
+        self._body = body
+        self._found: _Awaited | Loop | None = _Awaited()
+
+    def run(self) -> Callable[..., Sequence[Tensor]] | None:
+        """Return the function if it is compiled. Raises `Unsupported` where there will be none."""
+        if isinstance(self._found, _Awaited) and _one_at_a_time.acquire(blocking=False):
+            try:
+                if self._found.is_begun or sum(build.is_running for build in _builds) < _MOST_COMPILERS:
+                    self._found = self._found.advanced(lambda: graph_source(self._body))
+            except RuntimeError as error:
+                self._found = None
+                _log.warning("jaxish hands a small graph to the backend: %s", error)
+            finally:
+                _one_at_a_time.release()
+        return self._function()
+
+    def run_when_compiled(self) -> Callable[..., Sequence[Tensor]]:
+        """Return the function. Raises `Unsupported` where there is none."""
+        if isinstance(self._found, _Awaited):
+            self._found = self._found.settled(lambda: graph_source(self._body))
+        found = self._function()
+        assert found is not None
+        return found
+
+    def _function(self) -> Callable[..., Sequence[Tensor]] | None:
+        found, types = self._found, self._body.out_types
+        if found is None:
+            raise Unsupported("the graph is not written out")
+        if isinstance(found, _Awaited):
+            return None
+
+        def written(*tensors: Tensor) -> Sequence[Tensor]:
+            return found(tensors, types, 1)
+
+        return written
+
+
 def _compiled(source: Callable[[], Source]) -> Loop | None:
     return _Awaited().settled(source)
 
@@ -457,6 +531,11 @@ class _Awaited:
         self._source: Source | None = None
         self._build: _Build | None = None
         self._process = 0  # whose child the compiler is: a fork starts one of its own
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a compiler has been started."""
+        return self._build is not None
 
     def advanced(self, source: Callable[[], Source]) -> "Loop | _Awaited | None":
         """Start the compiler, or look at it. Return the loop when it is there, None where there will be none."""

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 from torch.fx import GraphModule
 
-from .._core import accelerator, cache, config
+from .._core import accelerator, config, dynamo
 from .._core.graph import TensorType
 from .._core.target import HOSTED, INDUCTOR, PORTABLE, Target
 
@@ -35,6 +35,8 @@ class Backend:
     target: Target
     keeps_code: bool = True
 
+
+DEFAULT = "inductor"
 
 _BACKENDS: dict[str, Backend] = {}
 
@@ -68,7 +70,7 @@ def lookup(name: str) -> Backend:
     """Return the backend of this name. Raises `ValueError` when neither jaxish nor torch.compile has it."""
     if name in _BACKENDS:
         return _BACKENDS[name]
-    cache.import_dynamo()
+    dynamo.import_all()
     from torch._dynamo.backends.registry import lookup_backend
     from torch._dynamo.exc import InvalidBackend
 
@@ -90,12 +92,12 @@ def is_kept(name: str, module: GraphModule, examples: list[Tensor]) -> bool:
     """Tell whether the backend of this name has the code of a graph on disk, as far as it lets know."""
     from . import inductor
 
-    return name == "inductor" and inductor.is_kept(module, examples)
+    return name == DEFAULT and inductor.is_kept(module, examples)
 
 
 def names() -> list[str]:
     """Return the names of all backends."""
-    cache.import_dynamo()
+    dynamo.import_all()
     from torch._dynamo.backends.registry import list_backends
 
     return sorted({*_BACKENDS, *list_backends(exclude_tags=())})
@@ -120,6 +122,6 @@ def _xla(module: GraphModule, examples: list[Tensor]) -> Compiled:
     return compile_graph(module, examples)
 
 
-register("inductor", _inductor, INDUCTOR)
+register(DEFAULT, _inductor, INDUCTOR)
 register("interpret", _interpret, HOSTED)
 register("xla", _xla, PORTABLE, keeps_code=False)

@@ -199,13 +199,6 @@ def environment(**variables: str) -> Iterator[None]:
 _SET_BY_TORCH = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
 
 
-def import_dynamo() -> None:
-    """Import torch._dynamo, which makes torch's cache folder and notes it in the environment: neither is to stay."""
-    if "torch._dynamo" not in sys.modules:
-        with tempfile.TemporaryDirectory() as folder, environment(TORCHINDUCTOR_CACHE_DIR=folder):
-            import torch._dynamo  # noqa: F401
-
-
 # ------------------------------------------------------------------------------------------------------ the entries
 
 

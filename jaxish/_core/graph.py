@@ -44,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import cache, dtypes, duals, errors, functorch, nodes, symbolic_sizes
+from . import dtypes, duals, dynamo, errors, functorch, nodes, symbolic_sizes
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast
 from .user_frames import users_line
@@ -224,6 +224,10 @@ class _TraceFakeMode(FakeTensorMode):
 
     ended = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # `trace` puts Dynamo aside, where torch would import it to do so for each operator
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.ended:
             leaked = next(a for a in tree_leaves((args, kwargs)) if isinstance(a, FakeTensor) and a.fake_mode is self)
@@ -231,7 +235,10 @@ class _TraceFakeMode(FakeTensorMode):
         if self.shape_env is not None and func in symbolic_sizes.ASKING:
             with self:
                 return symbolic_sizes.fake_results(func, args)
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        return _dispatch_fakes(self, func, types, args, kwargs)
+
+
+_dispatch_fakes: Any = getattr(FakeTensorMode.__torch_dispatch__, "__wrapped__", FakeTensorMode.__torch_dispatch__)
 
 
 class Trace(TorchDispatchMode):
@@ -243,7 +250,6 @@ class Trace(TorchDispatchMode):
 
     def __init__(self, lowering: Target | None, purpose: str, names: Sequence[str], captures: bool) -> None:
         super().__init__()
-        cache.import_dynamo()  # as FakeTensorMode does
         self.lowering, self.purpose, self.names, self.captures = lowering, purpose, names, captures
         self.inputs: list[fx.Node] = []
         self.root = torch.nn.Module()
@@ -387,6 +393,10 @@ class Trace(TorchDispatchMode):
         for index, part in enumerate(out):
             if isinstance(part, Tensor) and id(part) not in self._nodes:
                 self.bind(part, self.graph.call_function(operator.getitem, (node, index)))
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as above
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _NOT_RECORDED:
@@ -636,7 +646,7 @@ def trace(
     """
     if len(FakeTensorMode.cache) > _FAKE_RESULTS:
         FakeTensorMode.cache_clear()
-    with _disable_current_modes(), temporarily_clear_interpreter_stack(), folding(False):
+    with dynamo.put_aside(), _disable_current_modes(), temporarily_clear_interpreter_stack(), folding(False):
         recorder = Trace(lowering, purpose, names, captures)
         inputs = [recorder.add_input(type) for type in in_types]
         try:

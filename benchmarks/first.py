@@ -1,0 +1,117 @@
+"""The first seconds of a program: `python -m benchmarks.first [PROGRAM ...] [--seconds S] [--json FILE]`.
+
+Each figure is of a fresh process on the default tier that calls a jitted step in a loop: seconds to the first result (imports
+aside), steps made in the first 1, 5 and 20 seconds of calling, and the longest pause between two results in milliseconds.
+`cold` has empty caches, `warm` what a first run left; JAX is shown with its persistent cache, which `cold` has empty.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import per_example
+from .programs import _draw, training_in_scan
+
+MARKS = (1, 5, 20)  # seconds
+
+Step = Callable[[], Any]
+
+
+def small(j: Any) -> Step:
+    f = j.jit(lambda x, y: j.numpy.tanh(x * y + 1).sum() / (1 + j.numpy.abs(x).mean()))
+    x, y = j.numpy.asarray(_draw(100)), j.numpy.asarray(_draw(100))
+    return lambda: f(x, y)
+
+
+def hundred(j: Any) -> Step:
+    """100 small jitted functions, one after the other."""
+    functions = [j.jit(lambda x, n=n: j.numpy.sin(x + n) * n) for n in range(100)]
+    x = j.numpy.asarray(_draw(20))
+
+    def step() -> Any:
+        out = x
+        for f in functions:
+            out = f(out)
+        return out
+
+    return step
+
+
+def _gradient(model: str, way: str, batch: int) -> Callable[[Any], Step]:
+    def make(j: Any) -> Step:
+        params, x, y, loss = per_example.MODELS[model](batch)
+        params, x, y = j.tree.map(j.numpy.asarray, (params, x, y))
+        step = j.jit(lambda params, x, y: per_example.WAYS[way](j, loss, params, x, y))
+        return lambda: step(params, x, y)
+
+    return make
+
+
+PROGRAMS: dict[str, Callable[[Any], Step]] = {
+    "small function": small,
+    "100 small functions": hundred,
+    "MLP step": _gradient("mlp", "plain", 64),
+    "DP-SGD step": _gradient("mlp", "mean", 64),
+    "transformer step": _gradient("transformer", "plain", 16),
+    "training in scan": training_in_scan,
+}
+
+
+def measured(library: str, program: str, seconds: float) -> dict[str, float]:
+    """Return the figures of this process."""
+    j = importlib.import_module(library)
+    start = time.perf_counter()
+    step = PROGRAMS[program](j)
+    j.block_until_ready(step())
+    begun = last = time.perf_counter()
+    found, count, pause = {"first result": begun - start}, 1, 0.0
+    marks = [mark for mark in MARKS if mark <= seconds]
+    while marks:
+        j.block_until_ready(step())
+        now = time.perf_counter()
+        count, pause, last = count + 1, max(pause, now - last), now
+        if now - begun >= marks[0]:
+            found[f"steps in {marks.pop(0)} s"] = count
+    return found | {"longest pause": pause * 1e3}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.first", description=__doc__)
+    parser.add_argument("programs", nargs="*", help=f"of {', '.join(PROGRAMS)}; all by default")
+    parser.add_argument("--seconds", type=float, default=MARKS[-1])
+    parser.add_argument("--json", type=pathlib.Path, help="file to write the figures to")
+    options = parser.parse_args()
+    figures = {}
+    for program in options.programs or PROGRAMS:
+        for library in ("jax", "jaxish"):
+            with tempfile.TemporaryDirectory() as folder:
+                for state in ("cold", "warm"):
+                    row = _in_own_process(library, program, options.seconds, folder)
+                    figures[f"{program}, {library}, {state}"] = row
+                    text = "  ".join(f"{name} {value:,.4g}" for name, value in row.items())
+                    print(f"{program:20} {library:7} {state}  {text}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1))
+
+
+def _in_own_process(library: str, program: str, seconds: float, folder: str) -> dict[str, float]:
+    code = f"import json; from benchmarks.first import measured; print(json.dumps(measured({library!r}, {program!r}, {seconds})))"
+    caches = {
+        "JAXISH_CACHE_DIR": folder, "JAX_COMPILATION_CACHE_DIR": folder, "JAX_PLATFORMS": "cpu",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }  # fmt: skip
+    environment = {k: v for k, v in os.environ.items() if k != "JAXISH_JIT_TIER"} | caches
+    return json.loads(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""torch._dynamo, as late as can be: it takes 1.3 s of the processor to import.
+
+Tracing needs fake tensors, and these want nothing of it but its settings and a switch: `FakeTensorMode` imports
+`torch._dynamo.config` and reads it for each operator, and functions that Dynamo is not to look at
+(`torch._compile._disable_dynamo`) import the package for `torch._dynamo.disable` (torch 2.9 to 2.13). A module of those two
+stands in for it: as an attribute of torch, and while graphs are traced for those that import it. The package itself is
+imported with the compiler, or when anything else of it is asked for.
+"""
+
+import contextlib
+import functools
+import importlib.machinery
+import importlib.util
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._C._dynamo.eval_frame import set_eval_frame
+
+from . import cache
+
+_NAME = "torch._dynamo"
+
+
+def import_all() -> None:
+    """Import torch._dynamo, which makes torch's cache folder and notes it in the environment: neither is to stay."""
+    if sys.modules.get(_NAME, _stand_in) is _stand_in:
+        sys.modules.pop(_NAME, None)
+        with tempfile.TemporaryDirectory() as folder, cache.environment(TORCHINDUCTOR_CACHE_DIR=folder):
+            import torch._dynamo  # noqa: F401
+
+
+@contextlib.contextmanager
+def put_aside() -> Iterator[None]:
+    """Within this context manager Dynamo does not look at frames, and need not be imported for fake tensors."""
+    is_absent = _NAME not in sys.modules
+    if is_absent:
+        sys.modules[_NAME] = _stand_in
+    try:
+        with _unseen():
+            yield
+    finally:
+        if is_absent and sys.modules.get(_NAME) is _stand_in:
+            del sys.modules[_NAME]
+
+
+@contextlib.contextmanager
+def _unseen() -> Iterator[None]:
+    before = set_eval_frame(None)
+    try:
+        yield
+    finally:
+        set_eval_frame(before)
+
+
+class _StandIn(types.ModuleType):
+    """What is taken for the package: its settings, what torch asks of it on its own, and the rest by importing it."""
+
+    config: types.ModuleType
+
+    # functorch puts compiled autograd aside, which nobody can have turned on before the import.
+    compiled_autograd = types.SimpleNamespace(_disable=contextlib.nullcontext)
+
+    @staticmethod
+    def disable(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+        """Return the function so that Dynamo does not look at what it does."""
+
+        @functools.wraps(function)
+        def unseen(*args: Any, **kwargs: Any) -> Any:
+            with _unseen():
+                return function(*args, **kwargs)
+
+        return unseen
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__path__":  # who looks at all modules; a submodule wants the path
+            raise AttributeError(name)
+        import_all()
+        return getattr(sys.modules[_NAME], name)
+
+
+_stand_in = _StandIn(_NAME)
+
+
+def _alone(name: str) -> types.ModuleType:
+    """Import a module without its package."""
+    package = importlib.util.find_spec(name.rpartition(".")[0])
+    assert package is not None
+    spec = importlib.machinery.PathFinder.find_spec(name, package.submodule_search_locations)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # as it looks itself up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+if f"{_NAME}.config" not in sys.modules:
+    _stand_in.config = _alone(f"{_NAME}.config")
+    if "_dynamo" not in vars(torch):  # an import takes its place
+        torch._dynamo = _stand_in  # pyright: ignore[reportAttributeAccessIssue]

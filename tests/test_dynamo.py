@@ -1,0 +1,58 @@
+"""torch._dynamo is imported when something needs it, and then it is torch's own."""
+
+import subprocess
+import sys
+
+import pytest
+
+TRACES = """
+import sys
+import jaxish as jax, jaxish.numpy as jnp
+
+def loss(w, x):
+    return (jnp.tanh(x @ w) ** 2).sum() + jnp.any(x > 2) + jax.lax.scan(lambda c, x: (c + x, c), 0.0, x[:, 0])[0]
+
+w, x = jnp.ones(3), jnp.ones((4, 3))
+jax.grad(loss)(w, x), jax.jit(jax.vmap(jax.grad(loss), (None, 0)))(w, x[:, None]), jax.hessian(loss)(w, x)
+jax.make_jaxpr(lambda w: jax.jvp(lambda w: loss(w, x), (w,), (w,)))(w)
+assert "torch._dynamo" not in sys.modules and "torch._inductor" not in sys.modules
+"""
+
+USES = {
+    "attribute": "import torch; f = torch._dynamo.explain",
+    "import": "import torch._dynamo; f = torch._dynamo.explain",
+    "from it": "from torch._dynamo import explain as f",
+    "submodule": "from torch._dynamo.source import LocalSource; import torch; f = torch._dynamo.explain",
+    "compile": """
+import torch
+f = torch.compile(lambda x: x.sin() + 1, backend="eager", fullgraph=True)
+torch.testing.assert_close(f(torch.ones(2)), torch.ones(2).sin() + 1)
+""",
+}
+CHECKS = """
+import sys, torch, torch._dynamo.config
+module = sys.modules["torch._dynamo"]
+assert torch._dynamo is module and module.__file__ and module.config is torch._dynamo.config
+torch._dynamo.reset()
+"""
+
+
+def run(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+def test_tracing_does_not_import_it():
+    done = run(TRACES)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("when", ["before", "within", "after"])
+def test_it_is_imported_whole(use, when):
+    traces = "import jaxish\njaxish.jit(lambda x: x * 2)(jaxish.numpy.ones(3))\n"
+    within = f"import jaxish\ndef g(x):\n    exec({USES[use]!r}, {{}})\n    return x * 2\njaxish.jit(g)(jaxish.numpy.ones(3))\n"
+    program = {"before": USES[use] + "\n" + traces, "within": within, "after": traces + USES[use]}[when]
+    if (use, when) == ("compile", "within"):
+        pytest.skip("compiled code within a trace")
+    done = run(program + CHECKS)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,89 @@
+"""Small graphs as one C++ function: what the default tier runs them by."""
+
+import time
+
+import jax
+import numpy as np
+import pytest
+from oracle import agree
+
+import jaxish
+from jaxish._compile import background, executable, native_loop
+from jaxish._compile.loop_values import Unsupported
+from jaxish._core import config
+
+
+@pytest.fixture
+def automatic():
+    before = config.jit_tier.value
+    config.jit_tier.set("auto")
+    yield
+    config.jit_tier.set(before)
+
+
+X = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+I = np.array([3, 0, 4, 4], np.int32)  # noqa: E741
+
+FUNCTIONS = {
+    "elementwise": lambda xp: lambda x: xp.numpy.tanh(x) * 2 + xp.numpy.where(x > 0, x, -1.0),
+    "reductions": lambda xp: lambda x: (x.sum(0), x.max(), x.prod(1), (x > 0).any()),
+    "several and the same": lambda xp: lambda x: (x, x + 1, x),
+    "nothing of it": lambda xp: lambda x: xp.numpy.arange(3.0) * 2,
+    "empty": lambda xp: lambda x: (x[:0] * 2, x[:0].sum(), xp.numpy.concatenate([x[:0], x])),
+    "product": lambda xp: lambda x: xp.numpy.exp(x @ x.T / 9),
+    "integers": lambda xp: lambda x: (xp.numpy.asarray(I) << 30, xp.numpy.asarray(I) // 3 - 7 % xp.numpy.asarray(I)),
+    "gather and set": lambda xp: lambda x: x[xp.numpy.asarray(I)].at[1].add(x[0]),
+    "branch": lambda xp: lambda x: xp.lax.cond(x[0, 0] > 0, lambda x: x * 2, xp.numpy.sin, x),
+    "called": lambda xp: lambda x: xp.jit(lambda x: x * 3)(x).sum(),
+    "gradient": lambda xp: xp.grad(lambda x: xp.numpy.log1p(xp.numpy.exp(x)).sum() + (x[1] ** 3).mean()),
+    "nan and infinity": lambda xp: lambda x: (x / 0, xp.numpy.sqrt(x), xp.numpy.maximum(x, xp.numpy.nan)),
+}
+
+
+def function_of(body):
+    """Return what the executable of a graph runs."""
+    return executable.of(body).run.__name__ if hasattr(executable.of(body).run, "__name__") else ""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_small_graphs_run_as_one_function_without_the_worker(name, automatic, monkeypatch):
+    monkeypatch.setattr(background, "compiler", lambda: pytest.fail("a worker was asked for"))
+
+    def program(xp):
+        if xp is jax:
+            return xp.jit(FUNCTIONS[name](xp))(X)
+        jitted = xp.jit(FUNCTIONS[name](xp))
+        deadline = time.monotonic() + 100
+        while True:
+            jitted(X)
+            ((_, made),) = jitted._programs.items()
+            if function_of(made.closed.graph) == "written":
+                return jitted(X)
+            assert time.monotonic() < deadline
+
+    agree(program, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: jaxish.lax.scan(lambda c, x: (c + x.sum(), c), 0.0, x),  # which is interrupted between its steps
+    lambda x: jaxish.numpy.broadcast_to(x.sum(), (5000,)),
+    lambda x: x + 1j,
+    lambda x: jaxish.numpy.sort(x),
+])  # fmt: skip
+def test_what_is_left_to_the_backend(function):
+    jitted = jaxish.jit(function)
+    jitted(X)
+    (program,) = jitted._programs.values()
+    with pytest.raises(Unsupported):
+        native_loop.Whole(program.closed.graph).run_when_compiled()
+
+
+def test_a_graph_that_does_not_compile_goes_to_the_worker(automatic, monkeypatch):
+    asked = []
+    monkeypatch.setattr(executable.Executable, "_submit", lambda self: (asked.append(1), self._use(self.direct)))
+    monkeypatch.setattr(native_loop, "PRELUDE", "this is no C++\n")
+    jitted = jaxish.jit(lambda x: x * 12345.678 + 1)
+    deadline = time.monotonic() + 100
+    while not asked:
+        np.testing.assert_allclose(jitted(X), X * np.float32(12345.678) + 1, rtol=1e-6)
+        assert time.monotonic() < deadline
