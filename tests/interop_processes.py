@@ -34,7 +34,7 @@ def main():
     fully_shard(model, mesh=mesh)
     train(model, rank)
     found["fsdp"] = {n: p.detach().full_tensor() for n, p in model.named_parameters()}  # pyright: ignore
-    Path(sys.argv[1], f"{rank}.pickle").write_bytes(pickle.dumps(found))
+    Path(sys.argv[1]).write_bytes(pickle.dumps(found))
     torch.distributed.destroy_process_group()
 
 

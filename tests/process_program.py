@@ -17,7 +17,7 @@ from jaxish.experimental.multihost_utils import (
 from jaxish.sharding import AxisType, NamedSharding
 from jaxish.sharding import PartitionSpec as P
 
-SPECS = [P("x"), P("x", "y"), P(("x", "y"))]
+SPECS = [P("x"), P("x", "y"), P(("y", "x"))]
 
 
 def own_part(x):
@@ -99,7 +99,6 @@ def main(path):
         "errors": {
             "fetch": error_of(lambda: np.asarray(x)),
             "twice": error_of(jax.distributed.initialize),
-            "order": error_of(lambda: jax.device_put(weights, NamedSharding(auto, P(("y", "x"))))),
             "pmap": error_of(lambda: jax.pmap(lambda x: x)(weights[:4])),
         },
         "gathered": process_allgather(x),

@@ -2,9 +2,7 @@
 
 import copy
 import io
-import os
 import pickle
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +13,7 @@ import optax
 import pytest
 import torch
 from interop_models import BATCHES, apply, params
+from launched import in_processes
 from torch import nn
 
 import jaxish
@@ -218,29 +217,8 @@ def test_torch_models_through_both_ways():
 
 
 def test_data_parallel_training_over_two_processes(tmp_path):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    folder = Path(__file__).parent
-    shared = {
-        **os.environ,
-        "MASTER_ADDR": "localhost",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
-        "OMP_NUM_THREADS": "1",
-    }
-    processes = [
-        subprocess.Popen(
-            [sys.executable, folder / "interop_processes.py", tmp_path],
-            env={**shared, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in (0, 1)
-    ]  # fmt: skip
-    errors = [process.communicate(timeout=300)[1] for process in processes]
-    assert [p.returncode for p in processes] == [0, 0], errors
     wanted = trained_by_jax(optax.sgd(0.1, momentum=0.9))
-    for rank in (0, 1):
-        found = pickle.loads((tmp_path / f"{rank}.pickle").read_bytes())
+    for found in in_processes("interop_processes.py", 2, tmp_path):
         assert_parameters(found["ddp"], wanted)
         assert_parameters(found["fsdp"], wanted)
 

@@ -1,17 +1,12 @@
 """Draws over devices: the same numbers as on one device, of which each device makes its own."""
 
-import os
-import pickle
-import socket
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 import torch
+from launched import in_processes
 from oracle import agree, compare_values
 from random_programs import COMPUTED, DRAWS, GRAPHS, LOOPS, WHOLE, trained
 
@@ -141,21 +136,7 @@ def test_a_device_makes_its_own_part(name):
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory):
     """What four processes with one device each found: a dict by name, per process."""
-    folder = tmp_path_factory.mktemp("processes")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = Path(__file__).with_name("process_program.py")
-    started = []
-    for rank in range(4):
-        variables = {
-            "RANK": rank, "WORLD_SIZE": 4, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1,
-            "JAX_NUM_CPU_DEVICES": -1,
-        }  # fmt: skip
-        environment = os.environ | {k: str(v) for k, v in variables.items()}
-        started.append(subprocess.Popen([sys.executable, program, folder / str(rank)], env=environment))
-    assert [process.wait(timeout=300) for process in started] == [0] * 4
-    return [pickle.loads((folder / str(rank)).read_bytes()) for rank in range(4)]
+    return in_processes("process_program.py", 4, tmp_path_factory.mktemp("processes"))
 
 
 @pytest.mark.parametrize("how", ["out_sharding", "out_shardings"])
@@ -219,7 +200,7 @@ def test_processes_know_each_other(processes):
 def test_what_a_process_cannot_do(processes):
     for found in processes:
         assert found["errors"] == {
-            "fetch": "RuntimeError", "twice": "RuntimeError", "order": "NotImplementedError", "pmap": "NotImplementedError",
+            "fetch": "RuntimeError", "twice": "RuntimeError", "pmap": "NotImplementedError",
             "local data": "ValueError", "device elsewhere": "ValueError",
         }  # fmt: skip
 

@@ -290,10 +290,12 @@ class Array(ArrayInterface):
     def to_torch(self) -> Tensor:
         """Return the torch tensor, without a copy and without gradient history: do not write into it.
 
+        That of an array over the devices of several processes is a DTensor, which lies as the array's sharding says.
         A tracer gives the transformation's own tensor. Torch code that is to be differentiated is made a function of
         arrays by `jaxish.interop.from_torch_function`.
         """
-        return self._tensor
+        tensor = self._tensor
+        return without_sums(tensor) if type(tensor) is not Tensor and hasattr(tensor, "placements") else tensor
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -315,6 +317,15 @@ def number_in(tensor: Tensor) -> Any:
         with graph.suspended():
             return tensor.item()
     return tensor.item()
+
+
+def without_sums(tensor: Any) -> Any:
+    """Return a tensor over several processes (a DTensor) whose sums over them are made."""
+    if not any(p.is_partial() for p in tensor.placements):
+        return tensor
+    from torch.distributed.tensor import Replicate
+
+    return tensor.redistribute(tensor.device_mesh, [Replicate() if p.is_partial() else p for p in tensor.placements])
 
 
 def _held_whole(tensor: Any) -> Tensor:

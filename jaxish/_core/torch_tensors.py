@@ -1,5 +1,6 @@
 """Tensors of torch as arrays."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -7,6 +8,9 @@ from torch import Tensor
 
 from . import dtypes, graph
 from .array import Array
+
+# What is made of a tensor over several processes (_devices/processes.py).
+from_processes: Callable[[Tensor], Tensor] = lambda tensor: tensor  # noqa: E731
 
 _RUNS_AS_TENSOR = torch._C._disabled_torch_dispatch_impl  # of subclasses that have no kernels of their own
 
@@ -21,7 +25,9 @@ def from_torch(tensor: Tensor, *, copy: bool = False) -> Array:
     The history is cut: `jax.grad` does not go on into what made the tensor, nor torch's `backward` from the array. For
     torch's autograd through a function of arrays there is `jaxish.interop.to_torch`. Within the transformations of
     torch.func, and of jaxish, the array of a tensor that they trace belongs to them, and is differentiated and mapped.
-    Raises `TypeError` for what is no dense tensor of a dtype that JAX has.
+    A DTensor is an array over the devices of its mesh, after `jax.distributed.initialize()`.
+    Raises `TypeError` for what is no dense tensor of a dtype that JAX has, `ValueError` for a DTensor that lies as no sharding
+    says: with sums that are still to be made, or in parts of different sizes.
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"from_torch takes a torch.Tensor, got {type(tensor)}; jnp.asarray takes other values.")
@@ -42,6 +48,8 @@ def _plain(tensor: Tensor, copy: bool) -> Tensor:
     kind: Any = type(tensor)
     if kind.__torch_dispatch__ is _RUNS_AS_TENSOR and kind is not Tensor:
         tensor = tensor.as_subclass(Tensor)
+    elif kind is not Tensor:
+        tensor = from_processes(tensor)
     return _as_jax_has_it(tensor.detach(), copy)
 
 

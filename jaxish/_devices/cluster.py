@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .._core import primitive
-from . import devices, processes, spmd
+from . import device_meshes, devices, spmd
 
 
 def initialize(
@@ -26,8 +26,10 @@ def initialize(
     Else `coordinator_address` is `host:port` of process 0. `local_device_ids` names the GPU of this process, by default
     the one that `LOCAL_RANK` counts. Timeouts are in seconds; torch has one timeout, `initialization_timeout`.
 
-    To be called before arrays are made. Raises `RuntimeError` when called twice, `ValueError` where the address or the
-    numbers are not known, `NotImplementedError` for options that torch.distributed does not have.
+    Where the processes are in a group already (`torch.distributed.init_process_group`) it is that of the program, and outlives
+    `shutdown`. To be called before arrays are made. Raises `RuntimeError` when called twice, `ValueError` where the address
+    or the numbers are not known, or are others than the group's, `NotImplementedError` for options that torch.distributed
+    does not have.
     """
     import torch.distributed as dist
 
@@ -42,24 +44,41 @@ def initialize(
         raise NotImplementedError("torch.distributed has one timeout: give initialization_timeout only.")
     if is_initialized():
         raise RuntimeError("distributed.initialize should only be called once.")
-    index = int(_known(process_id, "RANK", "process_id"))
-    count = int(_known(num_processes, "WORLD_SIZE", "num_processes"))
-    if torch.cuda.is_available():
-        local = os.environ.get("LOCAL_RANK", "0") if local_device_ids is None else local_device_ids
-        torch.cuda.set_device(int(local[0] if isinstance(local, list | tuple) else local))
-    address = f"tcp://{coordinator_address}" if coordinator_address else "env://"
-    if not coordinator_address:
-        _known(None, "MASTER_ADDR", "coordinator_address")
-    dist.init_process_group(
-        "nccl" if torch.cuda.is_available() else "gloo", init_method=address, rank=index, world_size=count,
-        timeout=timedelta(seconds=initialization_timeout),
-    )  # fmt: skip
+    was_there = dist.is_initialized()
+    if not was_there:
+        _join(coordinator_address, num_processes, process_id, local_device_ids, initialization_timeout)
+    index, count = dist.get_rank(), dist.get_world_size()
+    given = {"process_id": (process_id, index), "num_processes": (num_processes, count)}
+    for name, (wanted, found) in given.items():
+        if wanted not in (None, found):
+            raise ValueError(f"{name}={wanted}, but torch.distributed was initialized with {found}; leave it out.")
+    _joined.append(not was_there)
     devices.join_processes(index, count)
     if count > 1:
         from torch.distributed.tensor import DTensor
 
         DTensor._op_dispatcher._allow_implicit_replication = True
         primitive.among_processes = spmd.run_primitive
+
+
+_joined: list[bool] = []  # whether the group is our own, once there is one
+
+
+def _join(address: str | None, num_processes: int | None, process_id: int | None, local_ids: Any, timeout: int) -> None:
+    """Make a group of the processes."""
+    import torch.distributed as dist
+
+    index = int(_known(process_id, "RANK", "process_id"))
+    count = int(_known(num_processes, "WORLD_SIZE", "num_processes"))
+    if torch.cuda.is_available():
+        local = os.environ.get("LOCAL_RANK", "0") if local_ids is None else local_ids
+        torch.cuda.set_device(int(local[0] if isinstance(local, list | tuple) else local))
+    if not address:
+        _known(None, "MASTER_ADDR", "coordinator_address")
+    dist.init_process_group(
+        "nccl" if torch.cuda.is_available() else "gloo", init_method=f"tcp://{address}" if address else "env://",
+        rank=index, world_size=count, timeout=timedelta(seconds=timeout),
+    )  # fmt: skip
 
 
 def _known(given: Any, variable: str, name: str) -> Any:
@@ -73,17 +92,17 @@ def _known(given: Any, variable: str, name: str) -> Any:
 
 def is_initialized() -> bool:
     """Tell whether `initialize` was called."""
-    import torch.distributed as dist
-
-    return dist.is_available() and dist.is_initialized()
+    return bool(_joined)
 
 
 def shutdown() -> None:
     """Leave the other processes. Does nothing where `initialize` was not called."""
     import torch.distributed as dist
 
-    if is_initialized():
+    if not is_initialized():
+        return
+    if _joined.pop():
         dist.destroy_process_group()
-        processes.forget()
-        devices.join_processes(0, 1)
-        primitive.among_processes = None
+    device_meshes.forget()
+    devices.join_processes(0, 1)
+    primitive.among_processes = None
