@@ -116,7 +116,11 @@ def pair_inexact(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]
 
 def check_shapes(function: str, a: Tensor, b: Tensor) -> None:
     """Raise as JAX does for shapes that do not broadcast: `TypeError` for equal ranks, else `ValueError`."""
-    if a.shape == b.shape or not a.dim() or not b.dim():
+    if not a.dim() or not b.dim():
+        return
+    if (
+        a.dim() == b.dim() and a.shape == b.shape
+    ):  # tuples of two lengths compare their first sizes, which may be symbols
         return
     for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False):
         if m != n and m != 1 and n != 1:
