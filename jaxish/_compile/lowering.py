@@ -51,7 +51,8 @@ def while_loop(
         while going(*state, *constants):
             state = list(step(*state, *constants))
         return state
-    state = [t if _is_laid_out(t) else t.clone(memory_format=torch.contiguous_format) for t in state]
+    constants = _apart(constants, ())  # torch refuses loops whose inputs share memory, once it decomposes them
+    state = _apart(state, constants)
     types = [TensorType.of(t) for t in (*state, *constants)]
     test = _subgraph(trace, lambda *inputs: [going(*inputs)], types, single=True)
     body = _subgraph(trace, step, types)
@@ -67,6 +68,7 @@ def choice(
         return list(branches[0](*operands))
     trace = _lowering()
     assert trace is not None
+    operands = _apart(operands, ())
     types = [TensorType.of(t) for t in (index, *operands)]
     first = _subgraph(trace, lambda _, *operands: branches[0](*operands), types)
     others = _subgraph(trace, lambda index, *operands: choice(index - 1, branches[1:], operands, out_types), types)
@@ -96,7 +98,7 @@ def _is_laid_out(tensor: Tensor) -> bool:
 
 
 def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Return the results as torch wants those of a loop's step: contiguous, in memory of their own."""
+    """Return the results as torch wants those of a loop's step, and what it begins with: contiguous, in memory of their own."""
     taken = {storage_of(t) for t in inputs}
     found = []
     for result in results:
