@@ -72,7 +72,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "== installing jaxish and what the tests need (torch and JAX are large; the next run reuses them)"
 	$(INSTALL) torch==2.13.0
-	$(INSTALL) --editable '.[test,demo,dev,ecosystem]'
+	$(INSTALL) --editable '.[test,demo,dev,ecosystem,onnx]'
 	@touch $@ $(VENV)/.demo
 
 .venv-xla/.test: pyproject.toml

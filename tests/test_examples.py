@@ -108,3 +108,16 @@ def test_the_private_transformer_learns_the_same_as_under_jax(tmp_path, clipping
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
     np.testing.assert_allclose(found_norms, norms, rtol=1e-3, atol=1e-5)
     assert found[-1][1] < found[0][1] and found[-1][2] > found[0][2]
+
+
+SERVED = """
+import pathlib
+print(json.dumps(example.run(options, pathlib.Path("."), report=silent)))
+"""
+
+
+def test_an_exported_model_is_served_without_jaxish(tmp_path):
+    rows = call(tmp_path, "serve_exported.py", SERVED, [], epochs=8, batch_size=64, rate=0.05)
+    assert [name for name, *_ in rows] == ["portable.pt2", "compiled.pt2"][: len(rows)]
+    assert len({accuracy for _, accuracy, _ in rows}) == 1
+    assert rows[0][1] > 0.9

@@ -3,13 +3,17 @@
 import pickle
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 import torch
 from portable_programs import program
+from torch import nn
 from torch.export import Dim
+from torch.utils import cpp_extension
 
 import jaxish
 import jaxish.numpy as jnp
@@ -83,6 +87,11 @@ DYNAMIC = {
         lambda lib: lambda x, y: lib.numpy.concatenate([x @ y, (y.T @ x.T).T]).sum(0),
         lambda n: (np.ones((n, n + 1), np.float32), np.ones((n + 1, 4), np.float32)),
         ({0: Dim("n"), 1: Dim("m")}, (Dim("m"), None)),
+    ),
+    "a bias and a mask": (  # whose sizes are not those of the batch, whatever these are
+        lambda lib: lambda b, x: lib.numpy.where(b > 0, x + b, x * b),
+        lambda n: (np.linspace(-1, 1, 4, dtype=np.float32), np.ones((n, 4), np.float32)),
+        (None, {0: Dim("n")}),
     ),
     "random numbers": (
         lambda lib: lambda x: x + lib.random.normal(lib.random.key(1), x.shape),
@@ -167,8 +176,14 @@ def test_refusals():
         export(jnp.sin, jnp.ones(3), dynamic_shapes=({0: Dim.AUTO},))
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of AOTInductor itself
-@pytest.mark.skipif(machine.compiler() is None, reason="needs a C++ compiler")
+# ------------------------------------------------------------------------------------------- compiled ahead of time
+
+OF_AOTINDUCTOR = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+NEEDS_COMPILER = pytest.mark.skipif(machine.compiler() is None, reason="needs a C++ compiler")
+
+
+@OF_AOTINDUCTOR
+@NEEDS_COMPILER
 def test_ahead_of_time_compilation(tmp_path):
     def f(x, ws):
         return jaxish.lax.scan(lambda c, w: (jnp.tanh(c @ w), c.sum()), x, ws)
@@ -180,3 +195,101 @@ def test_ahead_of_time_compilation(tmp_path):
     wanted = jax.lax.scan(lambda c, w: (jax.numpy.tanh(c @ w), c.sum()), a, b)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@OF_AOTINDUCTOR
+@NEEDS_COMPILER
+def test_a_program_in_cpp_runs_what_was_compiled(tmp_path):
+    def f(lib, w, x):
+        y = lib.nn.softmax(lib.numpy.tanh(x @ w))
+        return y, y.argmax(1)
+
+    w, x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2), np.linspace(-2, 3, 12, dtype=np.float32).reshape(4, 3)
+    package, program = str(tmp_path / "model.pt2"), tmp_path / "run_exported"
+    exported = export(lambda x: f(jaxish, jnp.asarray(w), x), jnp.zeros((2, 3)), dynamic_shapes=({0: Dim("n")},))
+    torch._inductor.aoti_compile_and_package(exported, package_path=package)
+    source = Path(__file__).parent.parent / "examples" / "run_exported.cpp"
+    folders = [f"-I{path}" for path in cpp_extension.include_paths()]
+    for path in cpp_extension.library_paths():
+        folders += [f"-L{path}", f"-Wl,-rpath,{path}"]
+    libraries = ["-ltorch", "-ltorch_cpu", "-lc10"]
+    subprocess.run([machine.compiler(), "-std=c++20", source, "-o", program, *folders, *libraries], check=True)  # pyright: ignore
+    numbers = " ".join(map(str, x.flat))
+    done = subprocess.run([program, package, "4", "3"], input=numbers, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = [np.array(line.split(), float) for line in done.stdout.splitlines()]
+    for part, wanted in zip(found, f(jax, w, x), strict=True):
+        np.testing.assert_allclose(part.reshape(wanted.shape), wanted, rtol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------------- ONNX
+
+
+def of_module(module):
+    """Return a function of a library that calls a module of torch: for JAX, by the module itself."""
+    apply, params, buffers = from_torch_module(module)
+
+    def make(lib):
+        if lib is jaxish:
+            return lambda x: apply(params, buffers, x, train=False)[0]
+        return lambda x: module.eval()(torch.tensor(np.asarray(x))).detach().numpy()
+
+    return make
+
+
+def drawn(*shape):
+    return np.random.RandomState(0).standard_normal(shape).astype(np.float32)
+
+
+torch.manual_seed(0)
+CONVOLUTIONS = nn.Sequential(
+    nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
+)
+ENCODER = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1, enable_nested_tensor=False)
+ONNX = {
+    "a layer of a batch": (lambda lib: lambda x: lib.nn.gelu(x.reshape(x.shape[0], -1) @ lib.numpy.ones((6, 5)) + lib.numpy.arange(5.0)), (drawn(4, 2, 3),), {0: Dim("n")}),
+    "an embedding": (lambda lib: lambda tokens: lib.numpy.asarray(drawn(7, 3))[tokens].sum(1), (np.array([[1, 6], [0, 2]], np.int32),), {0: Dim("n")}),
+    "chosen": (lambda lib: lambda x: (x.argmax(1), lib.numpy.take_along_axis(x, x.argmax(1, keepdims=True), 1), lib.nn.softmax(x)), (drawn(3, 4),), None),
+    "a convolutional net": (of_module(CONVOLUTIONS), (drawn(3, 2, 8, 8),), None),
+    "a transformer": (of_module(ENCODER), (drawn(2, 5, 8),), None),
+    "gradients": (lambda lib: lib.vmap(lib.grad(lambda x: lib.numpy.sin(x @ x).sum())), (drawn(3, 4),), None),
+    "a scan": (lambda lib: lambda x: lib.lax.scan(lambda c, row: (lib.numpy.tanh(c + row), c), x[0], x), (drawn(4, 3),), None),
+    "a while loop": (lambda lib: lambda x: lib.lax.while_loop(lambda y: y.sum() < 9, lambda y: y * 2 + x, x), (abs(drawn(3)),), None),
+    "a branch": (lambda lib: lambda x: lib.lax.cond(x.sum() > 0, lambda x: x * x, lambda x: -x, x), (drawn(3),), None),
+}  # fmt: skip
+
+
+@pytest.fixture
+def onnx():
+    """torch's exporter to ONNX, which prints and warns of itself."""
+    pytest.importorskip("onnxscript")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield lambda program: torch.onnx.export(program, verbose=False)
+
+
+@pytest.mark.parametrize("name", ONNX)
+def test_onnx(name, onnx):
+    runtime = pytest.importorskip("onnxruntime")
+    make, args, shapes = ONNX[name]
+    program = onnx(export(make(jaxish), *args, dynamic_shapes=None if shapes is None else (shapes,)))
+    session = runtime.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    batches = [args] if shapes is None else [args, tuple(np.concatenate([a, a[:1]]) for a in args)]
+    for given in batches:
+        found = session.run(None, dict(zip([i.name for i in session.get_inputs()], given, strict=True)))
+        for f, w in zip(found, jax.tree.leaves(make(jax)(*map(jax.numpy.asarray, given))), strict=True):
+            assert f.dtype == w.dtype
+            np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (jnp.sort, "aten.sort"),
+        (jnp.linalg.cholesky, "cholesky"),
+        (lambda x: x + jaxish.random.normal(jaxish.random.key(0), x.shape), "aten.view"),
+    ],
+)
+def test_what_onnx_has_not_is_refused_by_name(function, operator, onnx):
+    with pytest.raises(Exception, match=operator):
+        onnx(export(function, jnp.eye(3)))

@@ -39,11 +39,29 @@ def export(fun: Callable[..., Any], *args: Any, dynamic_shapes: Sequence[Any] | 
     given = spec.unflatten(arrays)
     tensors = spec.unflatten(a.to_torch() for a in arrays)
     if dynamic_shapes is None:
-        return torch.export.export(_OfSizes(jitted, given), tensors, strict=False)
+        return _with_wide_indices(torch.export.export(_OfSizes(jitted, given), tensors, strict=False))
     whole = tuple(_filled(a, s) for a, s in zip(given, dynamic_shapes, strict=True))
     specs = symbolic_args_specs(given, _texts(given, whole), _constraints(whole))
     model = _OfAllSizes(export_for_sizes(jitted)(*specs))
-    return torch.export.export(model, tensors, dynamic_shapes={"args": whole}, strict=False)
+    return _with_wide_indices(torch.export.export(model, tensors, dynamic_shapes={"args": whole}, strict=False))
+
+
+def _with_wide_indices(program: Any) -> Any:
+    """Make indices of elements 64 bits wide. torch takes 32 bits, too, but converts them to ONNX as they are, which does not."""
+    for module in program.graph_module.modules():
+        for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.index.Tensor):
+            for index in filter(_is_narrow, node.args[1]):
+                with module.graph.inserting_before(node):
+                    wide = module.graph.call_function(torch.ops.aten._to_copy.default, (index,), {"dtype": torch.int64})
+                wide.meta = {**index.meta, "val": index.meta["val"].long()}
+                node.replace_input_with(index, wide)
+        module.recompile()
+    program.validate()
+    return program
+
+
+def _is_narrow(index: Any) -> bool:
+    return index is not None and index.meta["val"].dtype is torch.int32
 
 
 class _OfSizes(nn.Module):
