@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 from . import axes, derived, functorch, graph
 from .graph import Graph, TensorType
-from .nodes import calls_for_effect, depends_on
+from .nodes import calls_for_effect, depends_on, storage_of
 from .primitive import Dims, Primitive, batch_front, differentiable, popped_axis
 
 # rule(primals, residuals, cotangents of the results) -> cotangents of the primals; None is absent or zero
@@ -89,7 +89,9 @@ def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, cons
         behind = derived.between(primals, [*cotangents, *late_effects])
         needed = {a for n in behind & late for a in n.all_input_nodes} | set(cotangents)
         varying = depends_on(nodes, primals[constants:]) if constants else set(early)
-        kept = [n for n in early if n in needed and n in varying]
+        written = {memory for n in nodes.nodes for memory in n.meta.get("writes", ())}
+        bases = {_base(n, written) for n in needed}
+        kept = [n for n in early if n in bases and n in varying]
     else:
         kept = [n for n in early if save(n)]
         inputs = [*primals, *kept, *seeds]
@@ -98,6 +100,17 @@ def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, cons
     forward = derived.subgraph(joint, primals, [*results, *kept], [n for n in effects if n not in late])
     backward = derived.subgraph(joint, [*primals, *kept, *seeds], cotangents, late_effects)
     return forward, backward
+
+
+def _base(node: fx.Node, written: set[int]) -> fx.Node:
+    """Return what `node` is a view of, which is saved in its place: compiled code would copy a view, to have it laid out."""
+    while _is_tensor(node) and node.op == "call_function" and len(node.all_input_nodes) == 1:
+        (source,) = node.all_input_nodes
+        memory = storage_of(node.meta["val"])
+        if not _is_tensor(source) or storage_of(source.meta["val"]) != memory or memory in written:
+            break
+        node = source
+    return node
 
 
 def _is_tensor(node: fx.Node) -> bool:
