@@ -7,7 +7,7 @@ libraries run in turn, several rounds each; the figure of a library is its best 
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,32 +38,38 @@ class Figure:
 
 def measure(case: Case, jax: Any, jaxish: Any) -> Figure:
     """Time a case under both libraries."""
-    thunks = {library.__name__: _ready(case.make(library), library) for library in (jax, jaxish)}
-    counts = {name: _calls_per_round(thunk) for name, thunk in thunks.items()}
-    rounds: dict[str, list[float]] = {name: [] for name in thunks}
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(ROUNDS):
-            for name, thunk in thunks.items():
-                rounds[name].append(_time(thunk, counts[name]) / counts[name] * 1e6)
-    finally:
-        gc.enable()
+    rounds = dict(zip(("jax", "jaxish"), rounds_of([_waited(case.make(j), j) for j in (jax, jaxish)]), strict=True))
     ratios = [b / a for a, b in zip(rounds["jax"], rounds["jaxish"], strict=True)]
     best = {name: min(times) for name, times in rounds.items()}
     spread = max(ratios) - min(ratios)
     return Figure(case.name, best["jax"], best["jaxish"], statistics.median(ratios), spread, case.target)
 
 
-def _ready(thunk: Callable[[], Any], library: Any) -> Callable[[], None]:
-    """Return the thunk with waiting for its result, called often enough to be compiled."""
+def rounds_of(thunks: Sequence[Callable[[], Any]]) -> list[list[float]]:
+    """Return the times of each thunk in microseconds, a round after another; they run in turn, once they are compiled."""
+    for thunk in thunks:
+        for _ in range(3):
+            thunk()
+    counts = [_calls_per_round(thunk) for thunk in thunks]
+    rounds: list[list[float]] = [[] for _ in thunks]
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(ROUNDS):
+            for times, thunk, count in zip(rounds, thunks, counts, strict=True):
+                times.append(_time(thunk, count) / count * 1e6)
+    finally:
+        gc.enable()
+    return rounds
+
+
+def _waited(thunk: Callable[[], Any], library: Any) -> Callable[[], None]:
+    """Return the thunk with waiting for its result."""
     wait = library.block_until_ready
 
     def run() -> None:
         wait(thunk())
 
-    for _ in range(3):
-        run()
     return run
 
 
