@@ -154,6 +154,15 @@ def test_control_flow_that_depends_on_values(function):
             of(from_torch_function(function))(jnp.ones((2, 3)) if of is not jax.vmap else jnp.ones((1, 2, 3)))
 
 
+@pytest.mark.parametrize("read", [torch.Tensor.numpy, torch.Tensor.tolist, np.asarray, np.from_dlpack])
+def test_values_leave_for_numpy_only_where_there_are_some(read):
+    with pytest.raises(jax.errors.TracerArrayConversionError):
+        from_torch_function(lambda x: x * torch.tensor(read(x)))(jnp.ones(3))
+    closed_over = torch.arange(3.0)
+    function = from_torch_function(lambda x: x * torch.tensor(read(closed_over)))
+    np.testing.assert_array_equal(function(jnp.ones(3)), [0, 1, 2])
+
+
 def test_autograd_functions_are_refused():
     class Doubled(torch.autograd.Function):
         @staticmethod
@@ -434,6 +443,16 @@ def test_a_buffer_that_is_replaced_and_keyword_arguments():
         y, buffers = apply(params, buffers, jnp.ones(2), scale=3)
         np.testing.assert_array_equal(y, [3.0 * calls] * 2)
     assert module.count == 0
+
+
+def test_parameters_that_are_missing_are_told():
+    apply, params, buffers = from_torch_module(nn.BatchNorm1d(3))
+    with pytest.raises(ValueError, match="without bias, weight"):
+        apply({}, buffers, jnp.ones((2, 3)))
+    with pytest.raises(ValueError, match="without num_batches_tracked, running_mean, running_var"):
+        apply(params, {}, jnp.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"weight, bias .* no shapes"):
+        from_torch_module(nn.LazyLinear(3))
 
 
 def test_what_is_no_module_is_refused():

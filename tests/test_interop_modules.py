@@ -189,6 +189,33 @@ def test_state_is_kept_in_training_mode():
         Module(lambda p, s, x: (x, {}), jnp.ones(1), {"a": jnp.ones(1)})(x)
 
 
+def test_inside_torch_compile():
+    torch._dynamo.reset()
+
+    def scaled(p, state, x, *, twice=False):
+        return x @ p["w"] * (2 if twice else 1), {"calls": state["calls"] + 1}
+
+    model = Module(scaled, {"w": jnp.arange(4.0).reshape(2, 2)}, {"calls": jnp.int32(0)})
+    program = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x, w = torch.ones(3, 2), model.get_parameter("w")
+    for calls, twice in enumerate((False, True, False), 1):
+        w.grad = None
+        y = program(x, twice=twice)
+        torch.testing.assert_close(y, x @ w * (1 + twice))
+        y.sum().backward()
+        torch.testing.assert_close(w.grad, torch.full((2, 2), 3.0 * (1 + twice)))
+        assert model.calls == calls
+
+
+def test_safetensors(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    model, other = module(), module()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    safetensors.save_model(model, tmp_path / "model.safetensors")
+    assert safetensors.load_model(other, tmp_path / "model.safetensors") == (set(), [])
+    assert torch.equal(other(BATCHES[0][0]), model(BATCHES[0][0]))
+
+
 def test_keys_in_the_state():
     def noisy(p, state, x):
         now, after = jaxish.random.split(state["key"])

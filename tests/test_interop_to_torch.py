@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 import torch
+from torch.utils import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
 import jaxish
@@ -226,6 +227,42 @@ def test_arrays_of_torch_functions_inside_jaxish():
     np.testing.assert_allclose(
         jaxish.jit(jaxish.grad(lambda x: inner(x).sum()))(jnp.ones(3)), np.cos(np.ones(3)), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.eye(2).to_sparse(), torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)],
+    ids=["sparse", "nested"],
+)  # fmt: skip
+def test_what_is_no_dense_tensor_is_refused(tensor):
+    with pytest.raises(TypeError, match="takes dense tensors"):
+        to_torch(lambda x: x * 2)(tensor)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), ()])
+def test_no_elements_and_no_dimensions(shape):
+    x = torch.ones(shape, requires_grad=True)
+    to_torch(jnp.sin)(x).sum().backward()
+    close(x.grad, torch.ones(shape).cos())
+
+
+def test_gradients_have_the_dtypes_of_arguments():
+    for dtype in (torch.float64, torch.bfloat16, torch.complex64):
+        x = torch.ones(2, dtype=dtype, requires_grad=True)
+        abs(to_torch(lambda x: x * 2)(x)).sum().backward()
+        close(x.grad, torch.full((2,), 2, dtype=dtype))
+
+
+def test_hooks_checkpoints_and_unused_arguments():
+    x, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    y = to_torch(lambda a, b: a * 3)(x, unused)
+    y.register_hook(lambda gradient: gradient * 10)
+    y.sum().backward()
+    close(x.grad, torch.full((2,), 30.0))
+    close(unused.grad, torch.zeros(2))
+    x.grad = None
+    checkpoint.checkpoint(to_torch(jnp.sin), x, use_reentrant=False).sum().backward()
+    close(x.grad, torch.ones(2).cos())
 
 
 def test_references_are_refused():

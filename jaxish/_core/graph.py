@@ -46,7 +46,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import dtypes, duals, dynamo, errors, functorch, nodes, symbolic_sizes
 from .target import Target
-from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast
+from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
 from .user_frames import users_line
 
 # Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
@@ -651,7 +651,7 @@ def trace(
         inputs = [recorder.add_input(type) for type in in_types]
         try:
             with (
-                torch.enable_grad(), no_autocast(), no_anomaly(), backward_in_this_thread(),
+                torch.enable_grad(), no_autocast(), no_anomaly(), no_saving_hooks(), backward_in_this_thread(),
                 _active(recorder), recorder.fake_mode, recorder,
             ):  # fmt: skip
                 outputs = [recorder.lift(out) for out in function(*inputs)]

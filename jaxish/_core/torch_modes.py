@@ -1,4 +1,4 @@
-"""What the user has told torch, and what is no business of a JAX program: autocast, and the search for NaNs.
+"""What the user has told torch, and what is no business of a JAX program: autocast, the search for NaNs, saving's hooks.
 
 Autocast changes the dtypes in which matrix products and convolutions are computed. It is off wherever jaxish computes
 one, traces, or goes back through one.
@@ -8,13 +8,14 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_autograd: Any = torch._C._autograd  # pyright: ignore[reportAttributeAccessIssue]
 _DEVICES = ("cpu", "cuda", "mps", "xpu")
 is_autocast = torch._C._is_any_autocast_enabled  # of this thread, for any kind of device: 30 ns
 
@@ -51,6 +52,23 @@ def backward_in_this_thread() -> AbstractContextManager[None]:
     By default it does so in a thread for each device but the CPU, which knows of no trace and of no bound axis.
     """
     return torch.autograd.set_multithreading_enabled(False)
+
+
+@contextmanager
+def no_saving_hooks() -> Iterator[None]:
+    """Within this context manager torch saves tensors for going back as they are. In a trace there is nothing to save.
+
+    Hooks are what torch.utils.checkpoint and save_on_cpu are made of; torch.func does not run while there are some.
+    """
+    aside = []
+    while (hooks := _autograd._top_saved_tensors_default_hooks(False)) is not None:
+        aside.append(hooks)
+        _autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for hooks in reversed(aside):
+            _autograd._push_saved_tensors_default_hooks(*hooks)
 
 
 _lock = threading.Lock()

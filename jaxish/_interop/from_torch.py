@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .._core import config, dtypes, tree
 from .._core.array import Array, as_array, tensor_of
@@ -60,10 +61,13 @@ def from_torch_module(module: nn.Module) -> tuple[Callable[..., Any], dict[str, 
     call leaves them (BatchNorm's statistics in training). `train` says for all modules within whether they are in
     training mode; None leaves each in the mode that it is in at the call. Dropout takes a key, `rng=`. See
     `from_torch_function` for what the module's code may do. The arrays share memory with the module until it is trained
-    or copied (`jaxish.from_torch`). Raises `TypeError` for what is no module.
+    or copied (`jaxish.from_torch`). Raises `TypeError` for what is no module, `ValueError` for one whose parameters have no shapes
+    yet; `apply` raises `ValueError` where parameters or buffers are missing.
     """
     if not isinstance(module, nn.Module):
         raise TypeError(f"from_torch_module takes a torch.nn.Module, got {type(module)}.")
+    if lazy := [name for name, t in module.state_dict(keep_vars=True).items() if is_lazy(t)]:
+        raise ValueError(f"{', '.join(lazy)} of the module have no shapes yet. Call the module once before.")
     within = _WithBuffers(module)
 
     def run(modes: tuple[bool, ...], params: Any, buffers: Any, args: Any, kwargs: Any) -> Any:
@@ -81,11 +85,17 @@ def from_torch_module(module: nn.Module) -> tuple[Callable[..., Any], dict[str, 
         params: dict[str, Any], buffers: dict[str, Any], *args: Any, rng: Array | None = None,
         train: bool | None = None, **kwargs: Any,
     ) -> Any:  # fmt: skip
+        if missing := names - params.keys() - buffers.keys():
+            raise ValueError(
+                f"apply needs all parameters and buffers of the module, here without {', '.join(sorted(missing))}. Give those "
+                "that from_torch_module returned, or what became of them."
+            )
         modes = tuple(m.training if train is None else train for m in module.modules())
         return traced(modes, params, buffers, args, kwargs, rng=rng)
 
     params = {name: from_torch(t) for name, t in module.named_parameters()}
     buffers = {name: from_torch(t) for name, t in module.named_buffers()}
+    names = params.keys() | buffers.keys()
     return apply, params, buffers
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import tree
+from .._core import cache, tree
 from .._core.array import Array, as_array, from_kind
 from .._core.torch_tensors import from_torch
 from .._transforms.flat import check_callable, differentiable
@@ -36,22 +36,30 @@ class Module(nn.Module):
         self._apply_fun = apply
         self._params = _Leaves(self, params, "params", trained=True)
         self._state = None if state is None else _Leaves(self, state, "state", trained=False)
+        self._set_up()
+
+    def _set_up(self) -> None:
         self._functions: dict[Fixed, Callable[..., Any]] = {}
+        cache.import_dynamo()
+        self._call = torch._dynamo.nonstrict_trace(self._called)  # torch.compile looks at what it computes, not how
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the model's result for tensors (and pytrees of them), as tensors."""
+        if self._state is None:
+            return self._call(self._params.current(), (), args, kwargs)
+        # The backward pass may need what the state was, which is written over before.
+        before = [x.clone() if isinstance(x, Tensor) else x for x in self._state.current()]
+        result, leaves = self._call(self._params.current(), before, args, kwargs)
+        if self.training:
+            self._state.become(leaves)
+        return result
+
+    def _called(self, params: Sequence[Any], state: Sequence[Any], args: Any, kwargs: Any) -> Any:
         fixed, given = Fixed.of(args, kwargs)
         function = self._functions.get(fixed)
         if function is None:
             function = self._functions[fixed] = to_torch(partial(self._run, fixed))
-        if self._state is None:
-            return function(self._params.current(), given)
-        # The backward pass may need what the state was, which is written over before.
-        before = [x.clone() if isinstance(x, Tensor) else x for x in self._state.current()]
-        result, leaves = function(self._params.current(), given, before)
-        if self.training:
-            self._state.become(leaves)
-        return result
+        return function(params, given) if self._state is None else function(params, given, state)
 
     def _run(self, fixed: Fixed, params: Sequence[Array], given: Sequence[Array], state: Sequence[Array] = ()) -> Any:
         args, kwargs = fixed.rebuilt(given)
@@ -69,7 +77,11 @@ class Module(nn.Module):
         return params if self._state is None else (params, self._state.rebuilt(self._state.as_arrays()))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_functions": {}}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_functions", "_call")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._set_up()
 
 
 class _Leaves:

@@ -7,7 +7,7 @@ import optree
 import torch
 from torch import Tensor
 
-from .._core import config, dynamo, graph, tree
+from .._core import config, dtypes, dynamo, graph, tree
 from .._core.array import Array, tensor_of
 from .._transforms.flat import check_callable, wraps
 from .._transforms.jit import PjitFunction, jit
@@ -32,7 +32,8 @@ def to_torch(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     Arguments may be arrays too, such as random keys; no derivative goes to these. 64-bit tensors are narrowed to 32 bits
     while `jax_enable_x64` is off, as JAX does it: turn that on for `torch.autograd.gradcheck`.
-    Raises `TypeError` for what cannot be called, a call `NotImplementedError` for a function that writes references.
+    Raises `TypeError` for what cannot be called, a call `TypeError` for sparse and other tensors that no array is like, and
+    `NotImplementedError` for a function that writes references.
     """
     check_callable(fun)
     jitted = fun if isinstance(fun, PjitFunction) else jit(fun)
@@ -61,6 +62,11 @@ _is_traced_by_torch = torch._C._len_torch_dispatch_stack
 
 
 def _given(tensor: Tensor) -> Array:
+    if tensor.layout is not torch.strided or tensor.dtype not in dtypes.TO_NUMPY:
+        raise TypeError(
+            f"A function of arrays takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {tensor.layout}; "
+            "tensor.to_dense() is one."
+        )
     if tensor.dtype in _NARROWED and not config.enable_x64.value:
         tensor = tensor.to(_NARROWED[tensor.dtype])
     if tensor.is_conj() or tensor.is_neg():

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from .._core import dtypes, functorch, graph, nodes
+from .._core import dtypes, errors, functorch, graph, nodes
 from .._core.array import Array, tensor_of
 from .._random.continuous import exponential
 from .._random.integers import bernoulli
@@ -233,9 +233,22 @@ def _instance_norm(
     return functional.instance_norm(input, None, None, weight, bias, True, momentum, eps)
 
 
+def _with_values(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what reads a tensor's values, refused for those that have none: torch, which functionalization hides it from, gives zeros."""
+
+    def checked(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if torch._is_functional_tensor(tensor) or graph.is_fake(tensor):  # pyright: ignore[reportPrivateImportUsage]
+            raise errors.tracer_error(errors.TracerArrayConversionError, f"{tensor.dtype}{list(tensor.shape)}")
+        with graph.outside_traces():
+            return read(tensor, *args, **kwargs)
+
+    return checked
+
+
 _WRITTEN: dict[Any, Callable[..., Any]] = {
     functional.batch_norm: _batch_norm,
     functional.instance_norm: _instance_norm,
+    **{f: _with_values(f) for f in (Tensor.numpy, Tensor.tolist, Tensor.__array__, Tensor.__dlpack__, Tensor.data_ptr)},
 }
 
 
