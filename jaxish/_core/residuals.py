@@ -50,18 +50,20 @@ def is_perturbed(tensor: Tensor, level: int) -> bool:
 
 
 def split(
-    body: Graph, wanted: Sequence[bool], save: Callable[[fx.Node], bool] | None = None, constants: int = 0
-) -> tuple[Graph, Graph]:
+    body: Graph, wanted: Sequence[bool], save: Callable[[fx.Node], bool] | None = None, constants: int = 0,
+    views: bool = True,
+) -> tuple[Graph, Graph]:  # fmt: skip
     """Return the forward and backward halves of the vjp of `body` with respect to its `wanted` inputs.
 
     forward(inputs) -> results + residuals; backward(inputs + residuals + cotangents) -> cotangents of wanted inputs,
     with cotangents of the differentiable results only. The residuals are all values that go back needs, or those for
     which `save` says so: the backward half computes the others again. Values that depend on the first `constants`
-    inputs only are computed again too: a loop would save them once per step.
+    inputs only are computed again too: a loop would save them once per step. Without `views` what they are views of is
+    saved: halves that run compiled would copy a view, to have it laid out.
     """
     wanted = tuple(wanted)
-    key = ("split", wanted, save, constants)
-    return derived.cached(body, key, lambda: _cut(_joint(body, wanted), body, save, constants))
+    key = ("split", wanted, save, constants, views)
+    return derived.cached(body, key, lambda: _cut(_joint(body, wanted), body, save, constants, views))
 
 
 def _joint(body: Graph, wanted: tuple[bool, ...]) -> Graph:
@@ -75,7 +77,9 @@ def _joint(body: Graph, wanted: tuple[bool, ...]) -> Graph:
     return graph.trace(run, types).graph
 
 
-def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, constants: int) -> tuple[Graph, Graph]:
+def _cut(
+    joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, constants: int, views: bool
+) -> tuple[Graph, Graph]:
     nodes = joint.module.graph
     placeholders = nodes.find_nodes(op="placeholder")
     primals, seeds = placeholders[: len(body.in_types)], placeholders[len(body.in_types) :]
@@ -89,9 +93,10 @@ def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, cons
         behind = derived.between(primals, [*cotangents, *late_effects])
         needed = {a for n in behind & late for a in n.all_input_nodes} | set(cotangents)
         varying = depends_on(nodes, primals[constants:]) if constants else set(early)
-        written = {memory for n in nodes.nodes for memory in n.meta.get("writes", ())}
-        bases = {_base(n, written) for n in needed}
-        kept = [n for n in early if n in bases and n in varying]
+        if not views:
+            written = {memory for n in nodes.nodes for memory in n.meta.get("writes", ())}
+            needed = {_base(n, written) for n in needed}
+        kept = [n for n in early if n in needed and n in varying]
     else:
         kept = [n for n in early if save(n)]
         inputs = [*primals, *kept, *seeds]
@@ -103,7 +108,7 @@ def _cut(joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, cons
 
 
 def _base(node: fx.Node, written: set[int]) -> fx.Node:
-    """Return what `node` is a view of, which is saved in its place: compiled code would copy a view, to have it laid out."""
+    """Return what `node` is a view of; itself, where it is none."""
     while _is_tensor(node) and node.op == "call_function" and len(node.all_input_nodes) == 1:
         (source,) = node.all_input_nodes
         memory = storage_of(node.meta["val"])

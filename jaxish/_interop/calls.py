@@ -45,7 +45,7 @@ class _Differentiated(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: TorchCall, *inputs: Tensor) -> tuple[Tensor, ...]:
         body, wanted = call.body, ctx.needs_input_grad[1:]
-        forward, ctx.backward_half = residuals.split(body, wanted)
+        forward, ctx.backward_half = residuals.split(body, wanted, views=False)
         count = len(body.out_types)
         found = _evaluated(forward, inputs, count)
         ctx.call, ctx.count = call, len(inputs)
