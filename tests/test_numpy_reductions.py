@@ -52,6 +52,16 @@ def test_reductions_agree_for_every_dtype_and_axis(name):
             )
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "std", "any", "nansum", "flip", "expand_dims", "squeeze"])
+def test_axes_may_be_a_range(name):
+    agree(lambda jax: getattr(jax.numpy, name)(jax.numpy.ones((2, 1, 1)), axis=range(1, 3)))
+
+
+def test_axes_that_are_moved_may_be_ranges():
+    agree(lambda jax: jax.numpy.moveaxis(jax.numpy.ones((2, 3, 4)), range(2), range(1, 3)))
+    agree(lambda jax: jax.numpy.roll(jax.numpy.arange(24).reshape(2, 3, 4), 1, axis=range(1, 3)))
+
+
 @pytest.mark.parametrize("name", [*REDUCTIONS, *RUNNING])
 def test_reductions_of_nans_and_infinities(name):
     agree(lambda jax: getattr(jax.numpy, name)(jax.numpy.array(NANS)))

@@ -30,7 +30,7 @@ def canonical_axes(axis: Any, ndim: int, name: str = "axis", error: type[Excepti
     """Return None (all), an integer or a sequence of integers as axes counted from the front, without repeats."""
     if axis is None:
         return tuple(range(ndim))
-    if not isinstance(axis, tuple | list):
+    if not isinstance(axis, tuple | list | range):
         return (canonical_axis(axis, ndim, name, error),)
     axes = tuple(canonical_axis(a, ndim, name, error) for a in axis)
     if len(set(axes)) != len(axes):

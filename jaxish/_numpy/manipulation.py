@@ -133,7 +133,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Return `a` with axes of size one inserted at the positions `axis` of the result."""
     t = tensor("expand_dims", a)
-    positions = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    positions = tuple(axis) if isinstance(axis, tuple | list | range) else (axis,)
     for position in sorted(canonical_axes(positions, t.dim() + len(positions))):
         t = t.unsqueeze(position)
     return Array(t, is_weak(a))
@@ -325,7 +325,7 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[in
     t, weak = tensor("roll", a), is_weak(a)
     if axis is None:
         return Array(_rolled(t.reshape(-1), [(s, 0) for s in _shift_list(shift)]).reshape(t.shape), weak)
-    axes = [canonical_axis(d, t.dim()) for d in (axis if isinstance(axis, tuple | list) else (axis,))]
+    axes = [canonical_axis(d, t.dim()) for d in (axis if isinstance(axis, tuple | list | range) else (axis,))]
     shifts = _shift_list(shift)
     count = max(len(axes), len(shifts))
     if len(axes) not in (1, count) or len(shifts) not in (1, count):

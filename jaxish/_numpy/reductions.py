@@ -25,7 +25,7 @@ def static_axis(axis: Any) -> Any:
     """Return None, an int or a tuple of ints; raise where an axis is no concrete integer."""
     if axis is None or type(axis) is int:
         return axis
-    if isinstance(axis, tuple | list | np.ndarray) and getattr(axis, "ndim", 1):
+    if isinstance(axis, tuple | list | range | np.ndarray) and getattr(axis, "ndim", 1):
         return tuple(static_int(a, "The axis argument") for a in axis)
     if isinstance(axis, float):
         raise TypeError(f"The axis argument must be an integer or a sequence of integers; got {axis!r}.")
