@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check tour tier nightly test-xla fuzz bench clean
+.PHONY: help demo test check tour tier notebooks nightly test-xla fuzz bench clean
 
 help:  ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -33,6 +33,10 @@ COMPILED := tests/test_jit.py tests/test_tour.py tests/test_callbacks.py tests/t
 tier: $(VENV)/.test  ## run some of the tests on the compiled tier
 	@echo "== running some tests on the compiled tier"
 	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 $(COMPILED)
+
+notebooks: $(VENV)/.test  ## run the notebooks, and compare what they print with what is committed
+	@echo "== running the notebooks"
+	$(BIN)/python -m pytest tests/test_notebooks.py
 
 nightly: $(VENV)/.test  ## all tests on the compiled tier, loops under sanitizers, derivatives of mapped functions
 	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 --dist loadfile
@@ -72,7 +76,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "== installing jaxish and what the tests need (torch and JAX are large; the next run reuses them)"
 	$(INSTALL) torch==2.13.0
-	$(INSTALL) --editable '.[test,demo,dev,ecosystem,onnx]'
+	$(INSTALL) --editable '.[test,demo,dev,ecosystem,onnx,notebooks]'
 	@touch $@ $(VENV)/.demo
 
 .venv-xla/.test: pyproject.toml
