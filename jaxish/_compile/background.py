@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import cache, config
-from . import registry
+from . import progress, registry
 
 if TYPE_CHECKING:
     from .executable import Executable
@@ -92,8 +92,14 @@ class Compiler:
         with registry.one_at_a_time:
             request = executable.request()
             is_here = not request.is_worthwhile() or request.is_kept()
-        if is_here or self._worker_compiles(request):
+        if is_here:
             executable.compile()
+            return
+        with progress.told(executable.name, len(self._unfinished) - 1) as telling:
+            if self._worker_compiles(request):
+                executable.compile()
+            else:
+                telling.outcome = "was not compiled"
 
     def _worker_compiles(self, request: Any) -> bool:
         """Have the worker fill the cache; tell whether it did. Raises its error. One that dies is replaced."""

@@ -27,15 +27,15 @@ from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
-from . import background, loop_values, lowering, native_loop, registry, structured
+from . import background, loop_values, lowering, native_loop, progress, registry, structured
 from .factored import rewriting
 
 
 class Executable:
     """One graph's way to run: call `run(*tensors)`."""
 
-    def __init__(self, body: Graph) -> None:
-        self.body = body
+    def __init__(self, body: Graph, name: str) -> None:
+        self.body, self.name = body, name
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
@@ -76,19 +76,23 @@ class Executable:
                 return
             request = self.request()
             try:
-                self._use(request.compile() if request.is_worthwhile() else self._whole() or _unfused(self.body))
+                self._use(self._told(request) if request.is_worthwhile() else self._whole() or _unfused(self.body))
             except cache.Unusable as error:
                 cache.warn(str(error))
                 self._use(self.direct)
             else:
                 self._compiled = request
 
+    def _told(self, request: "Request") -> Callable[..., Sequence[Tensor]]:
+        with progress.told(self.name):
+            return request.compile()
+
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return a small graph as one C++ function, None where it is not written out."""
         if self.backend != registry.DEFAULT:
             return None
         try:
-            return native_loop.Whole(self.body).run_when_compiled()
+            return native_loop.Whole(self.body, self.name).run_when_compiled()
         except loop_values.Unsupported:
             return None
 
@@ -117,7 +121,7 @@ class Executable:
         if not can_compile():
             self._use(self.direct)
         elif self.backend == registry.DEFAULT:
-            self._use(functools.partial(self._run_until_written, native_loop.Whole(self.body)))
+            self._use(functools.partial(self._run_until_written, native_loop.Whole(self.body, self.name)))
         else:
             self._submit()
         return self.run(*tensors)
@@ -252,7 +256,7 @@ def of(body: Graph) -> Executable:
     """Return the executable of a graph."""
     found = body.cache.get("executable")
     if found is None:
-        found = body.cache["executable"] = Executable(rewriting.factored(body))
+        found = body.cache["executable"] = Executable(rewriting.factored(body), body.cache.get("name", "a graph"))
     return found
 
 

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
+from . import progress
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -61,6 +62,7 @@ class Source:
     carried: range = range(0)
     open_ended: bool = False
     at_once: int = 1 << 62
+    name: str = "a loop"
 
     def bytes_of_inputs(self, length: int) -> list[int]:
         """Return how many bytes the inputs of a loop of this length have."""
@@ -134,7 +136,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
 _MOST_OF_A_GRAPH = 4096  # elements of what a graph takes and returns together: beyond, kernels in parallel win
 
 
-def graph_source(body: Graph) -> Source:
+def graph_source(body: Graph, name: str = "a graph") -> Source:
     """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
 
     Graphs with loops run those by themselves, in parts between which they can be interrupted.
@@ -151,7 +153,7 @@ def graph_source(body: Graph) -> Source:
     names = [f"y{i}" for i in range(len(results))]
     declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]
     text = _function(declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *carry_over(names, results)])
-    return Source(text, sizes, len(types))
+    return Source(text, sizes, len(types), name=name)
 
 
 def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:
@@ -234,7 +236,7 @@ def compile_source(source: str) -> NativeLoop | None:
     return found.waited_for() if isinstance(found, _Build) else found
 
 
-def _begun(source: str) -> "_Build | NativeLoop | None":
+def _begun(source: str, name: str = "a loop") -> "_Build | NativeLoop | None":
     """Take a loop from the cache on disk, or start the compiler; None where there is none. Raises `cache.Unusable`."""
     compiler = machine.compiler()
     if compiler is None:
@@ -245,7 +247,7 @@ def _begun(source: str) -> "_Build | NativeLoop | None":
     key = cache.key_of(command, source)
     loop = _loaded.get(key) or _from_cache(key)
     if loop is None:
-        return _Build(key, command, source)
+        return _Build(key, command, source, name)
     _loaded[key] = loop
     return loop
 
@@ -267,7 +269,7 @@ _builds: "weakref.WeakSet[_Build]" = weakref.WeakSet()
 class _Build:
     """A compiler at work on a loop. It is ended when nobody waits for it any more, and with the process."""
 
-    def __init__(self, key: str, command: Sequence[str], source: str) -> None:
+    def __init__(self, key: str, command: Sequence[str], source: str, name: str) -> None:
         self._key = key
         with cache.scratch(lasting=True) as self._folder:  # not for as long as the context: a fork would end its copy
             text, self._library = self._folder / "loop.cpp", self._folder / "loop.so"
@@ -280,6 +282,7 @@ class _Build:
         # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
         self._others = iter([command])
         self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
+        self._tell = progress.begun(name)
         self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
         _builds.add(self)
 
@@ -308,11 +311,14 @@ class _Build:
             said = (self._folder / "said").read_text(errors="replace")
             self._end()
             cache.check_room()
+            self._tell("could not be compiled")
             raise RuntimeError(f"{process.args[0]} could not compile a loop: {said}") from None  # pyright: ignore
         for name in ("loop.cpp", "said"):
             (self._folder / name).unlink(missing_ok=True)  # another thread may have been here
         cache.write(self._key, self._folder)
         self._end()
+        if _loaded.get(self._key) is None:  # another thread may have been here
+            self._tell("runs compiled")
         _loaded[self._key] = loop
         return loop
 
@@ -428,8 +434,8 @@ def ready(body: Graph, key: Hashable, source: Callable[[], Source]) -> Loop | No
 class Whole:
     """A small graph on its way to be one C++ function."""
 
-    def __init__(self, body: Graph) -> None:
-        self._body = body
+    def __init__(self, body: Graph, name: str) -> None:
+        self._body, self._name = body, name
         self._found: _Awaited | Loop | None = _Awaited()
 
     def run(self) -> Callable[..., Sequence[Tensor]] | None:
@@ -437,7 +443,7 @@ class Whole:
         if isinstance(self._found, _Awaited) and _one_at_a_time.acquire(blocking=False):
             try:
                 if self._found.is_begun or sum(build.is_running for build in _builds) < _MOST_COMPILERS:
-                    self._found = self._found.advanced(lambda: graph_source(self._body))
+                    self._found = self._found.advanced(lambda: graph_source(self._body, self._name))
             except RuntimeError as error:
                 self._found = None
                 _log.warning("jaxish hands a small graph to the backend: %s", error)
@@ -448,7 +454,7 @@ class Whole:
     def run_when_compiled(self) -> Callable[..., Sequence[Tensor]]:
         """Return the function. Raises `Unsupported` where there is none."""
         if isinstance(self._found, _Awaited):
-            self._found = self._found.settled(lambda: graph_source(self._body))
+            self._found = self._found.settled(lambda: graph_source(self._body, self._name))
         found = self._function()
         assert found is not None
         return found
@@ -542,7 +548,7 @@ class _Awaited:
         try:
             if self._build is None or self._process != os.getpid():
                 self._source, self._process = source(), os.getpid()
-                native = _begun(self._source.text)
+                native = _begun(self._source.text, self._source.name)
                 if not isinstance(native, _Build):
                     return None if native is None else Loop(native, self._source)
                 self._build = native

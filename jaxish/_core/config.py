@@ -262,6 +262,12 @@ cache_max_size = Flag(
     "How many bytes of compiled code are kept; what was not used for longest goes first.",
     traced=False,
 )
+show_compiles = Flag(
+    "jaxish_show_compiles",
+    False,
+    "Tell on standard error which functions are being compiled, how many wait, and when calls run compiled code.",
+    traced=False,
+)
 explain_per_example = Flag(
     "jaxish_explain_per_example", False, "Log each product, such as a gradient per example, that is kept in factors."
 )

@@ -260,6 +260,7 @@ def _traced(
         closed = graph.trace(
             watched, types, purpose=f"the function {name_of(fun)} for {transformation}", names=names, captures=True
         )
+    closed.graph.cache["name"] = name_of(fun)
     if config.log_compiles.value:
         _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, timer.seconds)
     in_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in arrays)
