@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check tour tier notebooks nightly test-xla fuzz bench clean
+.PHONY: help demo test check tour tier notebooks docs nightly test-xla fuzz bench clean
 
 help:  ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -37,6 +37,11 @@ tier: $(VENV)/.test  ## run some of the tests on the compiled tier
 notebooks: $(VENV)/.test  ## run the notebooks, and compare what they print with what is committed
 	@echo "== running the notebooks"
 	$(BIN)/python -m pytest tests/test_notebooks.py
+
+docs: $(VENV)/.test  ## build the documentation in docs/_build/html, and run its examples
+	@echo "== building the documentation"
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -q -W -b doctest docs docs/_build/doctest
 
 nightly: $(VENV)/.test  ## all tests on the compiled tier, loops under sanitizers, derivatives of mapped functions
 	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 --dist loadfile
@@ -76,7 +81,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "== installing jaxish and what the tests need (torch and JAX are large; the next run reuses them)"
 	$(INSTALL) torch==2.13.0
-	$(INSTALL) --editable '.[test,demo,dev,ecosystem,onnx,notebooks]'
+	$(INSTALL) --editable '.[test,demo,dev,ecosystem,onnx,notebooks,docs]'
 	@touch $@ $(VENV)/.demo
 
 .venv-xla/.test: pyproject.toml
