@@ -178,7 +178,7 @@ print([process.poll() is None for process in (*buried, background.compiler()._wo
 def test_ones_that_keep_dying_are_given_up_with_one_warning(monkeypatch):
     monkeypatch.setattr(background, "_WORKER", "import sys; sys.exit(1)")
     monkeypatch.setattr(background, "_compiler", background.Compiler())
-    x = np.arange(3, dtype=np.float32)
+    x = np.linspace(0, 1, 5000, dtype=np.float32)
     said = []
     monkeypatch.setattr(cache, "warn", said.append)
     with config.jit_tier("auto"):
@@ -289,7 +289,7 @@ from jaxish._compile import native_loop
 native_loop._PATIENCE = 0
 begun = native_loop._begun
 started = []
-native_loop._begun = lambda text: started.append(os.getpid()) or begun(text)
+native_loop._begun = lambda *given: started.append(os.getpid()) or begun(*given)
 loop = jaxish.jit(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, c: c * 3 + i, x))
 print(int(loop(1)), started == [os.getpid()], flush=True)
 child = os.fork()

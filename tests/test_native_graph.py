@@ -75,7 +75,7 @@ def test_what_is_left_to_the_backend(function):
     jitted(X)
     (program,) = jitted._programs.values()
     with pytest.raises(Unsupported):
-        native_loop.Whole(program.closed.graph, 'f').run_when_compiled()
+        native_loop.Whole(program.closed.graph, "f").run_when_compiled()
 
 
 def test_a_graph_that_does_not_compile_goes_to_the_worker(automatic, monkeypatch):

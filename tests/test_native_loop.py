@@ -388,7 +388,7 @@ def test_a_long_loop_becomes_native_in_its_first_call():
 
 def test_short_loops_that_run_once_compile_nothing(monkeypatch):
     monkeypatch.setattr(native_loop, "_PATIENCE", 1e9)
-    monkeypatch.setattr(native_loop, "_begun", lambda text: pytest.fail("a loop was compiled"))
+    monkeypatch.setattr(native_loop, "_begun", lambda *_: pytest.fail("a loop was compiled"))
     monkeypatch.setattr(background.Compiler, "submit", lambda self, executable: pytest.fail("a body was compiled"))
     with config.jit_tier("auto"):
         for factor in range(5):

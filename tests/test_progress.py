@@ -36,8 +36,13 @@ def told(tmp_path, program, tier, shown="1"):
 
 
 def test_what_compiles_in_the_background_is_told_by_the_name_of_its_function(tmp_path):
-    found = told(tmp_path, "f = jax.jit(wave)\nfor _ in range(3): f(1.0)\nwaited()", "auto")
+    found = told(tmp_path, "f = jax.jit(wave)\nfor _ in range(3): f(jnp.ones(5000))\nwaited()", "auto")
     assert found == ["compiling wave", "wave runs compiled"]
+
+
+def test_small_functions_are_told_of(tmp_path):
+    program = "from jaxish._compile import native_loop\nf = jax.jit(wave)\nwhile not native_loop._loaded: f(1.0)"
+    assert told(tmp_path, program, "auto") == ["compiling wave", "wave runs compiled"]
 
 
 def test_loops_are_told_of(tmp_path):

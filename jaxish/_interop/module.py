@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import cache, tree
+from .._core import dynamo, tree
 from .._core.array import Array, as_array, from_kind
 from .._core.torch_tensors import from_torch
 from .._transforms.flat import check_callable, differentiable
@@ -40,7 +40,7 @@ class Module(nn.Module):
 
     def _set_up(self) -> None:
         self._functions: dict[Fixed, Callable[..., Any]] = {}
-        cache.import_dynamo()
+        dynamo.import_all()
         self._call = torch._dynamo.nonstrict_trace(self._called)  # torch.compile looks at what it computes, not how
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
