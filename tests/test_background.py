@@ -243,6 +243,24 @@ print(background.compiler() is theirs)
     assert run(program, JAXISH_JIT_TIER=tier) == "[True, True]\n[0, 0]\nTrue\n"
 
 
+def test_forks_while_a_thread_compiles(tmp_path):
+    program = """
+import threading
+function().check()
+f = function()
+thread = threading.Thread(target=f.check)
+thread.start()
+while thread.is_alive():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    time.sleep(0.01)
+print("done")
+"""
+    assert run(program, JAXISH_JIT_TIER="compiled", JAXISH_CACHE_DIR=str(tmp_path)) == "done\n"
+
+
 def test_data_loaders_with_processes():
     program = """
 import torch.utils.data

@@ -64,18 +64,26 @@ def test_small_graphs_run_as_one_function_without_the_worker(name, automatic, mo
     agree(program, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: jaxish.lax.scan(lambda c, x: (c + x.sum(), c), 0.0, x),  # which is interrupted between its steps
-    lambda x: jaxish.numpy.broadcast_to(x.sum(), (5000,)),
-    lambda x: x + 1j,
-    lambda x: jaxish.numpy.sort(x),
-])  # fmt: skip
-def test_what_is_left_to_the_backend(function):
+def graph_of(function):
     jitted = jaxish.jit(function)
     jitted(X)
     (program,) = jitted._programs.values()
+    return program.closed.graph
+
+
+def scanned(x):
+    return jaxish.lax.scan(lambda c, x: (c + x.sum(), c), 0.0, x)
+
+
+@pytest.mark.parametrize("function", [scanned, lambda x: jaxish.numpy.broadcast_to(x.sum(), (5000,))])
+def test_loops_and_large_graphs_are_left_to_the_backend(function):
+    assert not native_loop.is_small(graph_of(function))
+
+
+@pytest.mark.parametrize("function", [lambda x: x + 1j, lambda x: jaxish.numpy.sort(x), jaxish.jit(scanned)])
+def test_what_is_not_written_out_is_left_to_the_backend(function):
     with pytest.raises(Unsupported):
-        native_loop.Whole(program.closed.graph, "f").run_when_compiled()
+        native_loop.Whole(graph_of(lambda x: function(x)), "f").run_when_compiled()
 
 
 def test_a_graph_that_does_not_compile_goes_to_the_worker(automatic, monkeypatch):

@@ -71,6 +71,7 @@ class Executable:
         if impossible or graph.has_effects(self.body):
             self._use(self.direct)
             return
+        registry.forks_wait()
         with registry.one_at_a_time, graph.folding(False):
             if self._compiled is not None:  # another thread was here
                 return
@@ -87,9 +88,12 @@ class Executable:
         with progress.told(self.name):
             return request.compile()
 
+    def _may_be_written(self) -> bool:
+        return self.backend == registry.DEFAULT and native_loop.is_small(self.body)
+
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return a small graph as one C++ function, None where it is not written out."""
-        if self.backend != registry.DEFAULT:
+        if not self._may_be_written():
             return None
         try:
             return native_loop.Whole(self.body, self.name).run_when_compiled()
@@ -120,7 +124,7 @@ class Executable:
     def _run_again(self, *tensors: Tensor) -> Sequence[Tensor]:
         if not can_compile():
             self._use(self.direct)
-        elif self.backend == registry.DEFAULT:
+        elif self._may_be_written():
             self._use(functools.partial(self._run_until_written, native_loop.Whole(self.body, self.name)))
         else:
             self._submit()
@@ -140,6 +144,7 @@ class Executable:
         return self.run(*tensors)
 
     def _submit(self) -> None:
+        registry.forks_wait()
         self._use(self._run_beside_compiler)
         background.compiler().submit(self)
 

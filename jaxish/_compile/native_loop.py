@@ -32,6 +32,7 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
+from .._core.primitive import Primitive
 from . import progress
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
@@ -136,19 +137,24 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
 _MOST_OF_A_GRAPH = 4096  # elements of what a graph takes and returns together: beyond, kernels in parallel win
 
 
-def graph_source(body: Graph, name: str = "a graph") -> Source:
-    """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
+def is_small(body: Graph) -> bool:
+    """Tell whether a graph is one that may become a C++ function (`Whole`).
 
-    Graphs with loops run those by themselves, in parts between which they can be interrupted.
+    Loops run by themselves, in parts between which they can be interrupted.
     """
+    targets = [node.target for node in body.module.graph.nodes]
+    has_loop = any(isinstance(target, Primitive) and target.__name__ in ("scan", "while") for target in targets)
+    return not has_loop and sum(map(_size, (*body.in_types, *body.out_types))) <= _MOST_OF_A_GRAPH
+
+
+def graph_source(body: Graph, name: str = "a graph") -> Source:
+    """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`."""
     types = body.in_types
     sizes = _sizes([*types, *body.out_types])[: len(types)]
-    if sum(map(_size, (*types, *body.out_types))) > _MOST_OF_A_GRAPH:
-        raise Unsupported("a graph with large inputs or results")
     emitter = Emitter(body)
     results = emitter.emit([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)])
     if emitter.loops:
-        raise Unsupported("a loop in a graph")
+        raise Unsupported("a loop in a function that the graph calls")
     declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types)]
     names = [f"y{i}" for i in range(len(results))]
     declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]

@@ -6,6 +6,8 @@ tensors and returns a sequence of results. It may assume that inputs keep the sh
 the examples and are contiguous as they are. It may not write into its inputs.
 """
 
+import contextlib
+import functools
 import importlib
 import os
 import threading
@@ -40,12 +42,24 @@ DEFAULT = "inductor"
 
 _BACKENDS: dict[str, Backend] = {}
 
-# What compilers keep in memory is the whole process's. A fork waits: it would inherit modules of theirs half imported.
+# What compilers keep in memory is the whole process's. A fork waits
+# (`forks_wait`): it would inherit modules of theirs half imported.
 one_at_a_time = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(
-        before=one_at_a_time.acquire, after_in_parent=one_at_a_time.release, after_in_child=one_at_a_time.release
-    )
+
+
+@functools.cache
+def forks_wait() -> None:
+    """Have forks wait while something is compiled; to be called by the thread that asks for it.
+
+    What is registered last is called first, and Inductor locks its files by filelock, which registers the like: a fork that
+    held its lock while it waits for a compiler that waits for it would wait for ever.
+    """
+    with contextlib.suppress(ImportError):
+        import filelock  # noqa: F401
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(
+            before=one_at_a_time.acquire, after_in_parent=one_at_a_time.release, after_in_child=one_at_a_time.release
+        )
 
 
 def register(name: str, compile: Compile, target: Target, keeps_code: bool = True) -> None:

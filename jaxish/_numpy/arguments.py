@@ -118,9 +118,8 @@ def check_shapes(function: str, a: Tensor, b: Tensor) -> None:
     """Raise as JAX does for shapes that do not broadcast: `TypeError` for equal ranks, else `ValueError`."""
     if not a.dim() or not b.dim():
         return
-    if (
-        a.dim() == b.dim() and a.shape == b.shape
-    ):  # tuples of two lengths compare their first sizes, which may be symbols
+    # Tuples of two lengths would compare their first sizes, which may be symbols.
+    if a.dim() == b.dim() and a.shape == b.shape:
         return
     for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False):
         if m != n and m != 1 and n != 1:
