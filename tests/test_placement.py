@@ -33,7 +33,7 @@ ON_THE_CPU = {
     "_core/array.py:_to_numpy": "values for NumPy",
     "_core/array.py:_from_numpy": "values from NumPy, which are moved",
     "_core/graph.py:_number": "a number as torch itself wraps it, which meets an array",
-    "_devices/processes.py:_device_mesh": "device numbers, which torch's DeviceMesh wants there",
+    "_devices/device_meshes.py:_made": "device numbers, which torch's DeviceMesh wants there",
     "_export/container.py:_tensor": "what a file holds, which is moved where the function is called",
     "_lax/linalg/primitives.py:_with_left_eigenvectors": "LAPACK's results, which are moved",
     "_lax/linalg/primitives.py:_schur": "LAPACK's results, which are moved",
