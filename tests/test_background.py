@@ -243,6 +243,29 @@ print(background.compiler() is theirs)
     assert run(program, JAXISH_JIT_TIER=tier) == "[True, True]\n[0, 0]\nTrue\n"
 
 
+@pytest.mark.parametrize("tier", ["direct", "compiled"])
+def test_forks_after_computing_with_several_threads(tier):
+    program = """
+import torch
+x = np.linspace(0, 1, 1_000_000, dtype=np.float32)
+f = function()
+f.check()
+def work():
+    f.check()
+    jnp.sin(x)
+    print(torch.get_num_threads(), flush=True)
+fork = multiprocessing.get_context("fork")
+for _ in range(2):
+    child = fork.Process(target=work)
+    child.start()
+    child.join(60)
+    print(child.exitcode, flush=True)
+    child.kill()
+    f.check()
+"""
+    assert run(program, JAXISH_JIT_TIER=tier, OMP_NUM_THREADS="2") == "2\n0\n" * 2
+
+
 def test_forks_while_a_thread_compiles(tmp_path):
     program = """
 import threading

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.parametrize("builder", ["html", "doctest"])
 def test_the_documentation_is_built_without_a_warning(builder, tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("_build", "notebooks"))
-    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    for linked in ("examples", "notebooks"):
+        shutil.copytree(ROOT / linked, tmp_path / linked, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", builder, "docs", "built"]
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300

@@ -1,1 +1,3 @@
 """Floor 1: what everything else stands on. See docs/architecture.md for the order of these modules."""
+
+from . import forks as forks  # for what it does
