@@ -90,6 +90,12 @@ import jax._src.xla_bridge
 from jax._src.tree_util import _registry
 print(list(jax._src.xla_bridge._backends), jax.devices()[0].platform in jax._src.xla_bridge._backends, dict in _registry, int in _registry)
 print(jax._src.core.Primitive is jax.extend.core.Primitive, ad.Zero is jax.interpreters.ad.Zero, dtypes.float0 is jax.dtypes.float0)
+from jax._src.flatten_util import ravel_pytree
+print(ravel_pytree is jax.flatten_util.ravel_pytree)
+clean, seen = jax._src.core.trace_state_clean, []
+for around in (jax.jit, jax.grad, jax.vmap, jax.make_jaxpr):
+    around(lambda x: (seen.append(clean()), x.sum())[1])(jax.numpy.ones(2))
+print(clean(), seen)
 try:
     jax._src.core.no_such_name
 except AttributeError as error:
@@ -100,7 +106,14 @@ except ModuleNotFoundError as error:
     print(error.name)
 """
     result = run(program, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
-    lines = ["[] True True False", "True True True", "True", "jax._src.pallas"]
+    lines = [
+        "[] True True False",
+        "True True True",
+        "True",
+        "True [False, False, False, False]",
+        "True",
+        "jax._src.pallas",
+    ]
     assert result.stdout.splitlines() == lines, result.stderr
 
 

@@ -122,6 +122,19 @@ def test_evaluates_every_kind_of_function(expression):
             compare_values(np.asarray(g), np.asarray(w), 2e-3, 2e-3)
 
 
+def test_evaluates_a_custom_rule_around_a_loop_that_tests_an_element():
+    """What the loop is compiled by describes the parameters of the element's equation."""
+
+    def make(j):
+        element = lambda x, i: x.at[i].get(mode="clip")
+        until = lambda x: j.lax.while_loop(lambda i: element(x, i) < V[1], lambda i: i + 1, 0) * x
+        f = j.custom_vjp(until)
+        f.defvjp(lambda x: (until(x), x), lambda x, cotangent: (cotangent * x,))
+        return f
+
+    agree(lambda j: evaluated(j, make(j), V)(V))
+
+
 def test_derivatives_of_evaluated_jaxprs():
     f = lambda j: lambda x: j.lax.scan(lambda c, y: (j.nn.relu(j.numpy.tanh(c) * y), c), x, V)[0]
     agree(lambda j: j.grad(lambda x: evaluated(j, f(j), S)(x)[0])(S))
@@ -222,7 +235,33 @@ def rebuilt(j):
     return ext.jaxpr_as_fun(whole)(S), [a.str_short() for a in whole.in_avals]
 
 
-@pytest.mark.parametrize("interpreter", [inverted, flops, replaced, rebuilt])
+def called(j):
+    """Functions that a program wrapped, called by the two primitives for that, and in a jaxpr put together by hand."""
+    ext = importlib.import_module(f"{j.__name__}.extend.core")
+    primitives = importlib.import_module(f"{j.__name__}.extend.core.primitives")
+    linear_util = importlib.import_module(f"{j.__name__}.extend.linear_util")
+    debug_info = importlib.import_module(f"{j.__name__}.api_util").debug_info
+    f = lambda x: [j.numpy.sin(x) * 2.0, x + 1.0]
+    wrapped = linear_util.wrap_init(f, debug_info=debug_info("called", f, (V,), {}))
+    body = j.make_jaxpr(f)(V)
+    outer = j.make_jaxpr(lambda x: j.jit(f)(x))(V)
+
+    def by_hand(primitive, jaxpr):
+        eqn = outer.eqns[0].replace(primitive=primitive, params={"call_jaxpr": jaxpr})
+        return ext.jaxpr_as_fun(ext.ClosedJaxpr(outer.jaxpr.replace(eqns=[eqn]), []))
+
+    pairs = (primitives.call_p, body.jaxpr), (primitives.closed_call_p, body)
+    assert all(p.multiple_results and p.call_primitive for p, _ in pairs)
+    bound = [p.bind(V, subfuns=(wrapped,)) for p, _ in pairs]
+    return (
+        bound,
+        [by_hand(*pair)(V) for pair in pairs],
+        [j.jit(j.vmap(by_hand(*pair)))(V) for pair in pairs],
+        [str(p) for p, _ in pairs],
+    )
+
+
+@pytest.mark.parametrize("interpreter", [inverted, flops, replaced, rebuilt, called])
 def test_interpreters_of_users(interpreter):
     agree(interpreter, rtol=1e-4, weak=False)
 

@@ -212,6 +212,8 @@ def _described(value: Any) -> str:
         return graph_identity(value)
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_described, value))})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_described(k)}: {_described(v)}' for k, v in value.items())}}}"
     if _is_found_by(value):
         return f"{value.__module__}.{value.__qualname__}"
     if dataclasses.is_dataclass(value):  # fields that repr leaves out follow from the others

@@ -88,6 +88,11 @@ def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
     return OpaqueTraceState(id(graph.current_trace()), levels)
 
 
+def trace_state_clean() -> bool:
+    """Tell whether no transformation and no trace is going on, so that values may be kept for later."""
+    return graph.current_trace() is None and not functorch.get_interpreter_stack()
+
+
 @dataclass(frozen=True)
 class LevelTrace:
     """A level that batches or differentiates, as a trace; level 0 is where arrays are computed."""

@@ -134,6 +134,15 @@ def _jit(*args: Any, jaxpr: ClosedJaxpr, name: str = "", **_options: Any) -> lis
     return _arrays(Call(body, name)(*_tensors(args, body.in_types)))
 
 
+def _call(*args: Any, subfuns: Sequence[Any] = (), call_jaxpr: Jaxpr | ClosedJaxpr | None = None) -> list[Array]:
+    """Call the function that a program wrapped, or the jaxpr of an equation."""
+    if call_jaxpr is None:
+        (function,) = subfuns
+        return list(function.call_wrapped(*args))
+    body = graph_of(call_jaxpr if isinstance(call_jaxpr, ClosedJaxpr) else ClosedJaxpr(call_jaxpr, []))
+    return _arrays(Call(body, "call")(*_tensors(args, body.in_types)))
+
+
 def _scan(
     *args: Any, jaxpr: ClosedJaxpr, length: int, reverse: bool, num_consts: int, num_carry: int, unroll: int
 ) -> list[Array]:
@@ -248,6 +257,8 @@ for _name, _run in {
     "pmax": _collective(parallel.pmax),
     "pmin": _collective(parallel.pmin),
     "jit": _jit,
+    "call": _call,
+    "closed_call": _call,
     "scan": _scan,
     "while": _while,
     "cond": _cond,
@@ -258,10 +269,16 @@ for _name, _run in {
     define(_name, _run, multiple_results=True)
 
 
+for _name in ("call", "closed_call"):
+    named(_name).call_primitive = True
+
+
 # Those that `jax.lax` does not list, under the names that `jax.extend.core.primitives` has for them.
 _BESIDE_LAX = {
     "add_any": "add_jaxvals_p",
+    "call": "call_p",
     "checkpoint": "remat_p",
+    "closed_call": "closed_call_p",
     "custom_jvp_call": "custom_jvp_call_p",
     "custom_vjp_call": "custom_vjp_call_p",
     "jit": "jit_p",
