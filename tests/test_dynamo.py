@@ -35,6 +35,23 @@ module = sys.modules["torch._dynamo"]
 assert torch._dynamo is module and module.__file__ and module.config is torch._dynamo.config
 torch._dynamo.reset()
 """
+BESIDE = """
+import threading
+import jaxish
+from jaxish._core import dynamo
+
+thread = threading.Thread(target=dynamo.import_between_traces)
+
+def g(x):
+    thread.start()
+    thread.join(0.5)
+    assert thread.is_alive()
+    from torch._dynamo.source import ConstantSource
+    return jaxish.jit(lambda x: x * 2)(x)
+
+jaxish.jit(g)(jaxish.numpy.ones(3))
+thread.join()
+"""
 
 
 def run(program):
@@ -55,4 +72,9 @@ def test_it_is_imported_whole(use, when):
     if (use, when) == ("compile", "within"):
         pytest.skip("compiled code within a trace")
     done = run(program + CHECKS)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_thread_imports_it_while_nothing_is_traced():
+    done = run(BESIDE + CHECKS)
     assert done.returncode == 0, done.stderr

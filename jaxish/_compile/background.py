@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .._core import cache, config
+from .._core import cache, config, dynamo
 from . import progress, registry
 
 if TYPE_CHECKING:
@@ -91,7 +91,11 @@ class Compiler:
     def _compile(self, executable: "Executable") -> None:
         with registry.one_at_a_time:
             request = executable.request()
-            is_here = not request.is_worthwhile() or request.is_kept()
+        is_here = not request.is_worthwhile()
+        if not is_here:
+            dynamo.import_between_traces()
+            with registry.one_at_a_time:
+                is_here = request.is_kept()
         if is_here:
             executable.compile()
             return

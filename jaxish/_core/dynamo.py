@@ -11,8 +11,10 @@ import contextlib
 import functools
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import tempfile
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,6 +26,23 @@ from . import cache
 
 _NAME = "torch._dynamo"
 
+# Held while a thread imports the package for other reasons than a trace, and for a moment where a trace begins and ends. A
+# fork waits for it: it would inherit a package half imported.
+_turn = threading.Condition()
+_under_way: list[int] = []  # the threads of all traces
+
+
+def _after_fork() -> None:
+    own = threading.get_ident()
+    _under_way[:] = [
+        thread for thread in _under_way if thread == own
+    ]  # other threads and their traces are not inherited
+    _turn.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_after_fork)
+
 
 def import_all() -> None:
     """Import torch._dynamo, which makes torch's cache folder and notes it in the environment: neither is to stay."""
@@ -33,18 +52,43 @@ def import_all() -> None:
             import torch._dynamo  # noqa: F401
 
 
+def import_between_traces() -> None:
+    """Import torch._dynamo while no thread traces; to be called outside a trace, with no lock held.
+
+    Making fake tensors of real ones imports `torch._dynamo.source`. Where one thread imports that and another the package,
+    each waits for the other; Python then goes on with a module half made, and neither import succeeds in the process any more.
+    """
+    with _turn:
+        _turn.wait_for(lambda: not _under_way)
+        import_all()
+
+
 @contextlib.contextmanager
 def put_aside() -> Iterator[None]:
     """Within this context manager Dynamo does not look at frames, and need not be imported for fake tensors."""
-    is_absent = _NAME not in sys.modules
-    if is_absent:
-        sys.modules[_NAME] = _stand_in
+    with _counted():
+        is_absent = _NAME not in sys.modules
+        if is_absent:
+            sys.modules[_NAME] = _stand_in
+        try:
+            with _unseen():
+                yield
+        finally:
+            if is_absent and sys.modules.get(_NAME) is _stand_in:
+                del sys.modules[_NAME]
+
+
+@contextlib.contextmanager
+def _counted() -> Iterator[None]:
+    thread = threading.get_ident()
+    with _turn:
+        _under_way.append(thread)
     try:
-        with _unseen():
-            yield
+        yield
     finally:
-        if is_absent and sys.modules.get(_NAME) is _stand_in:
-            del sys.modules[_NAME]
+        with _turn:
+            _under_way.remove(thread)
+            _turn.notify_all()
 
 
 @contextlib.contextmanager
