@@ -25,6 +25,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -201,7 +202,7 @@ def _graphs_in(values: Iterable[Any]) -> Iterator[Graph]:
             yield from _graphs_in(value)
 
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device, np.dtype, np.generic)
 
 
 def _described(value: Any) -> str:
