@@ -181,7 +181,11 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: list[Any], *args: Any, **kw
     """
     source = as_array(x)
     t = tensor("piecewise", source)
-    conditions = asarray(condlist, dtype=bool, device=t.device)
+    conditions = [
+        tensor_of(asarray(c, dtype=bool, device=t.device)) for c in condlist
+    ]  # not stacked: masks stay in registers
+    if len({c.shape for c in conditions}) > 1:
+        raise ValueError(f"conditions of one shape are expected; got {[tuple(c.shape) for c in conditions]}")
     count, given = len(conditions), len(funclist)
     if given == count + 1:
         default, choices = funclist[-1], funclist[:-1]
@@ -197,6 +201,6 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: list[Any], *args: Any, **kw
         return convert(tensor_of(asarray(found, device=t.device)), t.dtype)
 
     out = value(default).broadcast_to(t.shape)
-    for condition, choice in zip(tensor_of(conditions).unbind(0), choices, strict=True):
+    for condition, choice in zip(conditions, choices, strict=True):
         out = torch.where(condition, value(choice), out)
     return Array(out, source._weak)
