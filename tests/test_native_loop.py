@@ -44,6 +44,10 @@ STEPS = {
     "the bits of numbers": lambda jnp, c: ((c.view("int32") & 0x7FFFFF) | 0x3F800000).view("float32") - 0.5,
     "shifted bits": lambda jnp, c: (((c.view("int32") << 3) ^ (c.view("int32") >> 2)) % 17).astype("float32"),
     "dot": lambda jnp, c: c * jnp.dot(c, c) * 0.1,
+    "places of the greatest and least": lambda jnp, c: c * 0.5 + jnp.argmax(c) - jnp.argmin(jnp.outer(c, c), 1),
+    "running sums and products": lambda jnp, c: jnp.cumsum(c) * 0.1 + jnp.cumprod(jnp.outer(c, c), 0)[1],
+    "elements set of what was computed": lambda jnp, c: (c * 0.5).at[jnp.array([0, 2])].set(c[:2]),
+    "elements added to what was computed": lambda jnp, c: jnp.zeros(3).at[jnp.array([2, 2, 0])].add(c * 0.3),
 }
 
 
@@ -164,6 +168,41 @@ def test_shifts_by_any_distance(dtype):
 def _scan_in(jitted, *args):
     graph = jitted.trace(*args)._program.closed.graph.module.graph
     return next(n.target for n in graph.nodes if hasattr(n.target, "carries"))
+
+
+DRAWS = {
+    "normal": lambda j, k, x: j.random.normal(k, x.shape),
+    "uniform": lambda j, k, x: j.random.uniform(k, x.shape, minval=-1, maxval=x),
+    "integers": lambda j, k, x: j.random.randint(k, x.shape, 0, 7),
+    "bernoulli": lambda j, k, x: j.random.bernoulli(k, 0.3, x.shape),
+    "categorical": lambda j, k, x: j.random.categorical(k, x),
+    "one choice": lambda j, k, x: j.random.choice(k, x),
+    "a folded key": lambda j, k, x: j.random.exponential(j.random.fold_in(k, 3)),
+    "split keys under vmap": lambda j, k, x: j.vmap(j.random.gumbel)(j.random.split(k, 4)),
+    "words": lambda j, k, x: j.random.bits(k, x.shape) >> 8,
+    "bytes and half words": lambda j, k, x: j.random.bits(k, x.shape, "uint8") * j.random.bits(k, x.shape, "uint16"),
+    "an old key": lambda j, k, x: j.random.normal(j.random.PRNGKey(5), x.shape),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+def test_draws_in_a_loop(draw):
+    def chain(j):
+        def step(carry, _):
+            key, x = carry
+            key, own = j.random.split(key)
+            x = x * 0.5 + draw(j, own, x)
+            return (key, x), x
+
+        def run(key, x):
+            (key, x), xs = j.lax.scan(step, (key, x), None, length=5)
+            return j.random.key_data(key), x, xs
+
+        return run
+
+    start = np.arange(4, dtype=np.float32)
+    agree(lambda j: chain(j)(j.random.key(3), start))
+    assert "threefry(" in source_of(chain(jaxish), jaxish.random.key(3), start)
 
 
 def source_of(function, *args):

@@ -77,7 +77,7 @@ class Executable:
                 return
             request = self.request()
             try:
-                self._use(self._told(request) if request.is_worthwhile() else self._whole() or _unfused(self.body))
+                self._use(self._whole() or (self._told(request) if request.is_worthwhile() else _unfused(self.body)))
             except cache.Unusable as error:
                 cache.warn(str(error))
                 self._use(self.direct)

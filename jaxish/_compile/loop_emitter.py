@@ -9,7 +9,7 @@ method here, raises `Unsupported`.
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +61,10 @@ def _literal(value: Any, dtype: torch.dtype) -> str:
 def _spelled_out(body: Graph) -> Graph:
     """Return the graph with its primitives spelled out in operators and instructions."""
     if any(isinstance(n.target, Primitive) and not n.target.is_instruction for n in body.module.graph.nodes):
-        return graph.trace(body, body.in_types, lowering=LOOP).graph
+        try:
+            return graph.trace(body, body.in_types, lowering=LOOP).graph
+        except NotImplementedError as error:  # a call of the host
+            raise Unsupported(str(error)) from None
     return body
 
 
@@ -143,7 +146,7 @@ class Emitter:
         elif not set(node.kwargs) <= _UNDERSTOOD:
             raise Unsupported(f"{name} with {', '.join(node.kwargs)}")
         elif node.target is torch.ops.aten.view.dtype:
-            value = self._same_bits(self._arguments(node)[0], meta.dtype)
+            value = self._same_bits(tuple(meta.shape), self._arguments(node)[0], meta.dtype)
         elif (view := getattr(self, f"_view_{name}", None)) is not None:
             operand, *rest = self._arguments(node)
             if any(isinstance(a, Value) for a in rest):
@@ -156,10 +159,17 @@ class Emitter:
         assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
         return value
 
-    def _same_bits(self, x: Value, dtype: torch.dtype) -> Value:
-        if x.dtype.itemsize != dtype.itemsize:
+    def _same_bits(self, shape: tuple[int, ...], x: Value, dtype: torch.dtype) -> Value:
+        kind, parts = C_TYPES[dtype], x.dtype.itemsize // dtype.itemsize
+        if parts == 1:
+            return Value(shape, dtype, lambda i: f"same_bits<{kind}, {C_TYPES[x.dtype]}>({x.load(i)})")
+        if parts == 0 or {kind_of(dtype), kind_of(x.dtype)} - set("iuw"):
             raise Unsupported("bits of another width")
-        return Value(x.shape, dtype, lambda i: f"same_bits<{C_TYPES[dtype]}, {C_TYPES[x.dtype]}>({x.load(i)})")
+        width, whole = 8 * dtype.itemsize, self._held(x)  # the lowest bits come first
+        return Value(
+            shape, dtype,
+            lambda i: f"({kind})({whole.load([*i[:-1], f'({i[-1]})/{parts}'])} >> {width}*(({i[-1]})%{parts}))",
+        )  # fmt: skip
 
     def _part(self, source: Any, index: Any) -> Value:
         """Return one result of an operator that has several."""
@@ -206,7 +216,7 @@ class Emitter:
         if name in OPERATORS:
             return self._elementwise(OPERATORS[name], name, args, shape, dtype)
         if name in REDUCTIONS:
-            return self._reduction(name, node, args, shape, dtype)
+            return self._reduction(name, node.kwargs, args, shape, dtype)
         compute = getattr(self, f"_compute_{name}", None)
         if compute is None:
             raise Unsupported(name)
@@ -280,6 +290,17 @@ class Emitter:
 
         return Value(shape, dtype, choose)
 
+    def _compute_masked_fill(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, mask: Value, number: Any
+    ) -> Value:
+        return self._compute_where(shape, dtype, mask, number, x)
+
+    def _compute_tril(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
+        return self._inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) <= {diagonal}", [*i]), shape)
+
+    def _compute_triu(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
+        return self._inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) >= {diagonal}", [*i]), shape)
+
     # -- what has to be stored ---------------------------------------------------------------------------------
 
     def stored(self, value: Value) -> Value:
@@ -297,6 +318,26 @@ class Emitter:
 
     def _held(self, value: Value) -> Value:
         return value if value.is_held else self.stored(value)
+
+    def _compute__softmax(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
+        powers, total = self._softmax_parts(shape, dtype, x, dim)[1:]
+        return self._combined("div", powers, total)
+
+    def _compute__log_softmax(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
+        shifted, _powers, total = self._softmax_parts(shape, dtype, x, dim)
+        return self._combined("sub", shifted, self._combined("log", total))
+
+    def _softmax_parts(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> tuple[Value, ...]:
+        """Return x below its greatest along a dimension, the exponentials of that, and their sum."""
+        if x.dtype is not dtype or not shape:
+            raise Unsupported(f"a softmax of {x.dtype} as {dtype}")
+        row = tuple(1 if d == dim % len(shape) else n for d, n in enumerate(shape))
+        shifted = self.stored(self._combined("sub", x, self._reduction("amax", {}, [x, dim, True], row, dtype)))
+        powers = self.stored(self._combined("exp", shifted))
+        return shifted, powers, self._reduction("sum", {}, [powers, dim, True], row, dtype)
+
+    def _combined(self, name: str, *operands: Value) -> Value:
+        return self._elementwise(OPERATORS[name], name, operands, operands[0].shape, operands[0].dtype)
 
     # -- loops and branches within a step -----------------------------------------------------------------------
 
@@ -378,6 +419,18 @@ class Emitter:
         made = [in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
         return [v or m for v, m in zip(updated, made, strict=True)]
 
+    def _nested_threefry2x32(self, node: fx.Node, cipher: Any, words: Sequence[Value]) -> list[Value]:
+        shape = tuple(node.meta["val"][0].shape)
+
+        def load(index: Sequence[str]) -> str:
+            return f"threefry({', '.join(_at(w, index, shape, torch.int32) for w in words)})"
+
+        both = self.stored(Value(shape, torch.int64, load))
+        return [
+            Value(shape, torch.int32, lambda i: f"(int32_t)({both.load(i)} >> 32)"),
+            Value(shape, torch.int32, lambda i: f"(int32_t)({both.load(i)})"),
+        ]
+
     def _accumulated(
         self, shape: tuple[int, ...], dtype: torch.dtype, start: str, body: Callable[[Sequence[str], str], str]
     ) -> Value:
@@ -391,7 +444,7 @@ class Emitter:
         return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
 
     def _reduction(
-        self, name: str, node: fx.Node, args: list[Any], shape: tuple[int, ...], dtype: torch.dtype
+        self, name: str, kwargs: Mapping[str, Any], args: list[Any], shape: tuple[int, ...], dtype: torch.dtype
     ) -> Value:
         operand: Value = args[0]
         rank, reduction, kind = len(operand.shape), REDUCTIONS[name], C_TYPES[dtype]
@@ -400,7 +453,7 @@ class Emitter:
             raise Unsupported(f"{name} of {dtype}")
         dims = args[1] if len(args) > 1 and args[1] is not None else list(range(rank))
         axes = sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims) or range(rank)) if rank else []
-        keep = bool(args[2]) if len(args) > 2 else bool(node.kwargs.get("keepdim"))
+        keep = bool(args[2]) if len(args) > 2 else bool(kwargs.get("keepdim"))
         source = self.stored(operand) if math.prod(operand.shape) > 1 else operand
         count = math.prod(operand.shape[a] for a in axes)
 
@@ -415,20 +468,78 @@ class Emitter:
 
         return self._accumulated(shape, dtype, start.replace("{T}", kind), body)
 
-    def _product(self, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
+    def _along(
+        self, x: Value, dim: int, shape: tuple[int, ...], dtype: torch.dtype, start: str, step: str, end: str = ""
+    ) -> Value:
+        """Emit a loop over each row of x along a dimension: `step` sees an element `now` at `r`, and writes `{result}`.
+
+        A result without that dimension is written at the `end`.
+        """
+        source, name = self.stored(x), self._declared(shape, dtype)
+        index = [f"i{d}" for d in range(len(x.shape))]
+        others, sizes = [*index[:dim], *index[dim + 1 :]], [*x.shape[:dim], *x.shape[dim + 1 :]]
+        element = [*others[:dim], "r", *others[dim:]]
+        result = f"{name}[{flat_index(element if len(shape) == len(x.shape) else others, shape)}]"
+        self.lines.append(
+            f"{loops_over(others, sizes)}{{ {start} for (int r = 0; r < {x.shape[dim]}; ++r) {{ "
+            f"const {C_TYPES[x.dtype]} now = {source.load(element)}; {step.replace('{result}', result)} }} "
+            f"{end.replace('{result}', result)} }}"
+        )
+        return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+
+    def _place_of_most(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None, comparison: str
+    ) -> Value:
+        if dim is None or not x.shape:
+            x, dim = self._view_reshape((math.prod(x.shape),), x), 0
+        dim %= len(x.shape)
+        start = f"{C_TYPES[x.dtype]} most = 0; int64_t place = 0;"
+        step = f"if (r == 0 || now {comparison} most || (is_nan(now) && !is_nan(most))) {{ most = now; place = r; }}"
+        row = (*x.shape[:dim], *x.shape[dim + 1 :])
+        return self._view_reshape(shape, self._along(x, dim, row, dtype, start, step, "{result} = place;"))
+
+    def _compute_argmax(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None = None, keepdim: bool = False
+    ) -> Value:
+        return self._place_of_most(shape, dtype, x, dim, ">")
+
+    def _compute_argmin(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None = None, keepdim: bool = False
+    ) -> Value:
+        return self._place_of_most(shape, dtype, x, dim, "<")
+
+    def _running(self, name: str, start: int, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> Value:
+        form = OPERATORS[name].form(dtype)
+        if form is None or not shape:
+            raise Unsupported(f"a running {name} of {dtype}")
+        # As torch does: what is accumulated is wider than what comes out.
+        wide = "double" if dtype.is_floating_point else C_TYPES[dtype]
+        step = f"total = {form.format('total', f'convert<{wide}>(now)')}; {{result}} = total;"
+        return self._along(x, dim % len(shape), shape, dtype, f"{wide} total = {start};", step)
+
+    def _compute_cumsum(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> Value:
+        return self._running("add", 0, shape, dtype, x, dim)
+
+    def _compute_cumprod(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> Value:
+        return self._running("mul", 1, shape, dtype, x, dim)
+
+    def _product(
+        self, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype, several: bool = False
+    ) -> Value:
         inner, kind = left.shape[-1], C_TYPES[dtype]
         if math.prod(shape) * inner > _MOST_PRODUCTS:
             raise Unsupported("the matrix product is large")
-        if kind_of(dtype) == "b" or left.dtype is not dtype or right.dtype is not dtype:
+        if kind_of(dtype) in "bw" or left.dtype is not dtype or right.dtype is not dtype:
             raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
         left, right = self.stored(left), self.stored(right)
         rows, columns = shape[: len(left.shape) - 1], shape[len(left.shape) - 1 :]
         name = self._declared(shape, dtype)
+        lead = ["i0"] if several else []
         row, column = [f"i{d}" for d in range(len(rows))], [f"j{d}" for d in range(len(columns))]
         element = f"{name}[{flat_index([*row, *column], shape)}]"
         add, multiply = OPERATORS["add"].form(dtype), OPERATORS["mul"].form(dtype)
         assert add is not None and multiply is not None
-        term = add.format(element, multiply.format("factor", right.load(["k", *column])))
+        term = add.format(element, multiply.format("factor", right.load([*lead, "k", *column])))
         # Columns innermost: they are next to each other in memory, and each has a sum of its own.
         self.lines.append(
             f"{loops_over(row, rows)}{{ {loops_over(column, columns)}{element} = 0; "
@@ -441,6 +552,9 @@ class Emitter:
         return self._product(left, right, shape, dtype)
 
     _compute_mv = _compute_dot = _compute_mm
+
+    def _compute_bmm(self, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
+        return self._product(left, right, shape, dtype, several=True)
 
     def _declared(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
         """Emit a buffer for the elements of an array and return its name."""
@@ -506,13 +620,25 @@ class Emitter:
         new: Value,
         adds: bool = False,
     ) -> Value:
-        places = self._places([n and self.values[n] for n in given])
-        return loop_indexing.put(x, places, self.stored(new), adds)
+        places, new = self._places([n and self.values[n] for n in given]), self.stored(new)
+        return self._changed(x, lambda x: loop_indexing.put(x, places, new, adds))
 
     def _compute_scatter_add(
         self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value, new: Value
     ) -> Value:
-        return loop_indexing.scattered(x, dim % len(shape), self.stored(places), self.stored(new))
+        places, new = self.stored(places), self.stored(new)
+        return self._changed(x, lambda x: loop_indexing.scattered(x, dim % len(shape), places, new))
+
+    def _changed(self, x: Value, change: Callable[[Value], Value]) -> Value:
+        """Return x with elements set; what is no carry has several set in a copy."""
+        try:
+            return change(x)
+        except loop_indexing.NeedsMemory:
+            name = self._declared(x.shape, x.dtype)
+            self.lines += carry_over([name], [x])
+            copy = in_buffer(name, x.shape, x.dtype, is_carry=True)
+            self.lines += change(replace(copy, spare=x.spare)).updates
+            return replace(copy, place=None, memory=None)
 
     def _places(self, given: Sequence[Value | None]) -> list[Value | None]:
         return [v if v is None else self.stored(v) for v in given]

@@ -13,6 +13,10 @@ from .loop_operators import OPERATORS
 from .loop_values import Unsupported, Value, broadcast, loops_over
 
 
+class NeedsMemory(Unsupported):
+    """Elements are set of a value that is not in memory of its own."""
+
+
 def taken(shape: tuple[int, ...], x: Value, places: Sequence[Value | None]) -> Value:
     """Return the elements of x at indices for some of its dimensions, which broadcast, as torch's indexing gives them."""
     dims = [d for d, p in enumerate(places) if p is not None]
@@ -114,7 +118,7 @@ def _updated(
     x: Value, update: Callable[[Callable[[Sequence[str]], str]], str], load: Callable[[Sequence[str]], str] | None
 ) -> Value:
     if x.place is None and load is None:
-        raise Unsupported("several elements set of what is no carry")
+        raise NeedsMemory("several elements set of what is no carry")
 
     def unknown(index: Sequence[str]) -> str:
         raise Unsupported("several elements set, and read in the same step")

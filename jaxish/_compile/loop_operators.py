@@ -1,7 +1,8 @@
 """What each of torch's operators is in a native loop: an expression of C++ per kind of dtype.
 
-Kinds are NumPy's letters: b (bool), i and u (signed and unsigned integers), f (floating). An operator has no meaning
-for a kind that its entry leaves out, and a loop with it runs step by step. Operands come converted to the dtype that
+Kinds are NumPy's letters: b (bool), i and u (signed and unsigned integers), f (floating); and w for unsigned words,
+which torch moves and converts, but does not compute with: their bits are computed with as signed ones. An operator has no
+meaning for a kind that its entry leaves out, and a loop with it runs step by step. Operands come converted to the dtype that
 is computed in; what the functions do is in loop_prelude.py. The harness in tests/differential goes over these tables.
 """
 
@@ -12,14 +13,19 @@ import torch
 
 C_TYPES = {
     torch.float32: "float", torch.float64: "double", torch.int32: "int32_t", torch.int64: "int64_t",
-    torch.int16: "int16_t", torch.int8: "int8_t", torch.uint8: "uint8_t", torch.bool: "bool",
+    torch.int16: "int16_t", torch.int8: "int8_t", torch.bool: "bool",
+    torch.uint8: "uint8_t", torch.uint16: "uint16_t", torch.uint32: "uint32_t", torch.uint64: "uint64_t",
 }  # fmt: skip
+
+_WORDS = {torch.uint16, torch.uint32, torch.uint64}
 
 
 def kind_of(dtype: torch.dtype) -> str:
     """Return the letter of a dtype's kind."""
     if dtype is torch.bool:
         return "b"
+    if dtype in _WORDS:
+        return "w"
     return "f" if dtype.is_floating_point else "i" if dtype.is_signed else "u"
 
 
@@ -57,25 +63,30 @@ def _logical(expression: str) -> Operator:
     return Operator({"b": expression}, of_booleans=True)
 
 
-_SAME = Operator({"biuf": "{0}"})
+_SAME = Operator({"biufw": "{0}"})
 _SHIFT_LEFT, _SHIFT_RIGHT = Operator({"iu": "shift_left({0}, {1})"}), Operator({"iu": "shift_right({0}, {1})"})
 
 OPERATORS = {
     **dict.fromkeys(("clone", "alias", "detach", "_to_copy", "lift_fresh_copy"), _SAME),
     **{n: _floating(f"{n}_({{0}})") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan")},
     **{n: _floating(f"{n}_({{0}})") for n in ("exp", "expm1", "log", "log1p", "erf")},
+    **{n: _floating(f"std::{n}({{0}})") for n in ("asinh", "acosh", "atanh", "exp2", "log2", "log10", "erfc")},
     **{n: _rounding(n) for n in ("floor", "ceil", "trunc")},
     "round": _rounding("nearbyint"),
     "sqrt": _floating("std::sqrt({0})"),
     "rsqrt": _floating("1 / std::sqrt({0})"),
+    "logaddexp": _floating("logaddexp({0}, {1})"),
+    "hypot": _floating("std::hypot({0}, {1})"),
+    "copysign": _floating("std::copysign({0}, {1})"),
     "reciprocal": _floating("1 / ({0})"),
     "sigmoid": _floating("1 / (1 + exp_(-({0})))"),
     "neg": Operator({"f": "-({0})", "iu": "negate({0})"}),
     "abs": Operator({"f": "std::abs({0})", "i": "absolute({0})", "u": "{0}"}),
     "sign": Operator({"iuf": "sign({0})", "b": "{0}"}),
+    "sgn": Operator({"iuf": "sign({0})", "b": "{0}"}),
     "relu": Operator({"iuf": "relu({0})"}),
-    "zeros_like": Operator({"biuf": "0"}),
-    "ones_like": Operator({"biuf": "1"}),
+    "zeros_like": Operator({"biufw": "0"}),
+    "ones_like": Operator({"biufw": "1"}),
     "bitwise_not": Operator({"b": "!({0})", "iu": "~({0})"}),
     "logical_not": _logical("!({0})"),
     "add": Operator({"f": "{0} + {1}", "iu": "add({0}, {1})", "b": "{0} | {1}"}),
@@ -107,6 +118,8 @@ OPERATORS = {
     "gt": _comparison(">"),
     "ge": _comparison(">="),
     "isnan": Operator({"f": "is_nan({0})", "biu": "false"}, of_operands=True),
+    "isinf": Operator({"f": "std::isinf({0})", "biu": "false"}, of_operands=True),
+    "signbit": Operator({"f": "std::signbit({0})", "iu": "{0} < 0", "b": "false"}, of_operands=True),
     "tanh_backward": _floating("tanh_backward({0}, {1})"),
     "sigmoid_backward": _floating("sigmoid_backward({0}, {1})"),
 }

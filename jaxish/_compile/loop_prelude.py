@@ -41,6 +41,9 @@ FUNCTION maximum(T a, T b) { return a != a || a > b ? a : b; }
 FUNCTION minimum(T a, T b) { return a != a || a < b ? a : b; }
 FUNCTION tanh_backward(T cotangent, T y) { return cotangent * (1 - y * y); }
 FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * (1 - y) * y; }
+FUNCTION logaddexp(T a, T b) {
+  return a == b && std::isinf(a) ? a : maximum(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+}
 template <class T> static inline bool is_nan(T a) { return a != a; }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
 static inline bool out_of_range(int64_t distance, int width) { return distance < 0 || distance >= width; }
@@ -91,6 +94,18 @@ template <class T, class S> static inline T convert(S x) {
   } else {
     return T(x);
   }
+}
+#define MIX(d) x0 += x1; x1 = (x1 << d | x1 >> (32 - d)) ^ x0;
+#define INJECT(a, b, n) x0 += a; x1 += b + n;
+static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x1) {  // both words, the first one above
+  const uint32_t k2 = k0 ^ k1 ^ 0x1BD11BDA;
+  const int a = shifts[13], b = shifts[15], c = shifts[26], d = shifts[6];
+  const int e = shifts[17], f = shifts[29], g = shifts[16], h = shifts[24];
+  INJECT(k0, k1, 0)
+  MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k1, k2, 1) MIX(e) MIX(f) MIX(g) MIX(h) INJECT(k2, k0, 2)
+  MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k0, k1, 3) MIX(e) MIX(f) MIX(g) MIX(h) INJECT(k1, k2, 4)
+  MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k2, k0, 5)
+  return int64_t(uint64_t(x0) << 32 | x1);
 }
 template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
   i += i < 0 ? n : 0;

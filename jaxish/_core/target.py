@@ -19,6 +19,6 @@ class Target:
 
 INDUCTOR = Target("inductor", calls_host=True, contracts=True)
 HOSTED = Target("torch.compile", calls_host=True)
-LOOP = Target("a loop in C++", calls_host=True, has_instructions=True)
+LOOP = Target("a loop in C++", has_instructions=True)
 PORTABLE = Target("portable")
 STORED = Target("an exported function", has_scans=True)

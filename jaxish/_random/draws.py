@@ -23,6 +23,7 @@ from .._core.graph import TensorType
 from .._core.primitive import Dims, Undifferentiated, batch_front
 from .._core.target import Target
 from . import threefry
+from .ciphers import Rounds
 
 _SIGNED = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
 
@@ -172,7 +173,8 @@ class Draw(Undifferentiated, Opaque):
             counters = positions_in(parameters.pop(0), counters)
         words = [(keys[..., i, :1], keys[..., i, 1:]) for i in range(keys.shape[-2])]
         count = self.count if self.total is None else self.total
-        found = self.sampler.results(*bits_at(self.sampler, words, counters, count), *parameters)
+        rounds = threefry.ciphered if target.has_instructions else threefry.cipher
+        found = self.sampler.results(*bits_at(self.sampler, words, counters, count, rounds), *parameters)
         return [f.expand(t.shape) for f, t in zip(found, self.out_types(*inputs), strict=True)]
 
     def _whole_count(self, device: torch.device) -> Tensor:
@@ -257,13 +259,15 @@ _LONG = 4096  # from here on, a batch of arrays is drawn one after the other
 
 
 def bits_at(
-    sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: Tensor, count: Tensor | int
-) -> list[Tensor]:
+    sampler: Sampler, keys: Sequence[tuple[Tensor, Tensor]], counters: Tensor, count: Tensor | int,
+    rounds: Rounds = threefry.cipher,
+) -> list[Tensor]:  # fmt: skip
     """Return the bits that a sampler takes for the elements at `counters` of an array with `count` elements."""
     bits = []
     for wanted in sampler.bits:
         for copy in range(wanted.copies):
-            first, second = threefry.at_counters(*keys[wanted.key], counters + copy * count if copy else counters)
+            places = counters + copy * count if copy else counters
+            first, second = threefry.at_counters(*keys[wanted.key], places, rounds)
             if wanted.width == 64:
                 bits.append(threefry.joined(first, second))
             else:

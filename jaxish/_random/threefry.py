@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import config
-from .ciphers import Cipher, rotated
+from .ciphers import Cipher, Rounds, Words, rotated
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -28,12 +28,13 @@ def cipher(k0: Tensor, k1: Tensor, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tens
     return x0, x1
 
 
-def at_counters(k0: Tensor, k1: Tensor, counters: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the two output words for 64-bit counters."""
-    return cipher(k0, k1, (counters >> 32).to(torch.int32), counters.to(torch.int32))
-
-
 ciphered = Cipher("threefry2x32", cipher, 2)
+ciphered.is_instruction = True
+
+
+def at_counters(k0: Tensor, k1: Tensor, counters: Tensor, rounds: Rounds = cipher) -> Words:
+    """Return the two output words for 64-bit counters."""
+    return rounds(k0, k1, (counters >> 32).to(torch.int32), counters.to(torch.int32))
 
 
 def threefry_2x32(key: Tensor, counts: Tensor) -> Tensor:

@@ -156,4 +156,7 @@ CASES += [
     ),
     *_parts("iuf", [f"{_PAIR}.at[{_PLACE}].add(b)[1]", f"{_SQUARE}.at[0, {_PLACE}].add(b)[0, 1]"]),
     *_parts("biuf", [f"jnp.argmax({_PAIR})", f"jnp.argmin({_PAIR})"], "int"),
+    *_parts("f", [f"j.nn.softmax({_PAIR})[1]", f"j.nn.log_softmax({_PAIR})[1]"], exact=False),
+    *_parts("f", [f"lax.batch_matmul({_SQUARE}[None], {_SQUARE}[None])[0, 0, 1] + 1"], exact=False),
+    *_parts("iuf", [f"jnp.triu({_SQUARE})[1, 0]", f"jnp.cumsum({_SQUARE}, 1, dtype=a.dtype)[1, 1]"], exact=False),
 ]

@@ -14,7 +14,7 @@ import values
 from agreement import differences
 
 from jaxish._compile import native_loop
-from jaxish._compile.loop_operators import C_TYPES, OPERATORS
+from jaxish._compile.loop_operators import C_TYPES, OPERATORS, kind_of
 from jaxish._core import graph
 from jaxish._core.graph import TensorType
 
@@ -42,7 +42,7 @@ def _operators(dtype: torch.dtype) -> Iterator[tuple[str, Callable[..., torch.Te
     for name, operator in OPERATORS.items():
         if name == "_to_copy":
             yield from ((name, lambda x, d=d: x.to(d), d) for d in C_TYPES if d is not dtype)
-        elif operator.of_booleans or operator.form(dtype) is not None:
+        elif (operator.of_booleans and kind_of(dtype) != "w") or operator.form(dtype) is not None:
             yield name, _function(name), None
 
 
