@@ -77,7 +77,10 @@ class Executable:
                 return
             request = self.request()
             try:
-                self._use(self._whole() or (self._told(request) if request.is_worthwhile() else _unfused(self.body)))
+                with monitoring.timed(monitoring.COMPILE):
+                    self._use(
+                        self._whole() or (self._told(request) if request.is_worthwhile() else _unfused(self.body))
+                    )
             except cache.Unusable as error:
                 cache.warn(str(error))
                 self._use(self.direct)
@@ -191,7 +194,7 @@ class Request:
 
     def compile(self) -> Callable[..., Sequence[Tensor]]:
         """Return the compiled graph."""
-        with monitoring.timed(monitoring.COMPILE), structured.declared(self.structured_types):
+        with structured.declared(self.structured_types):
             return registry.lookup(self.backend).compile(self.module, _examples(self.in_types))
 
     def is_kept(self) -> bool:
