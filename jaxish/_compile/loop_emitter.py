@@ -9,6 +9,7 @@ method here, raises `Unsupported`.
 import itertools
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,9 +25,10 @@ from . import loop_indexing
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
 from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over, unflat
 
-_MOST_ELEMENTS = 32768  # of all values of a step together: beyond, kernels in parallel win
+# Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
+_MOST_ELEMENTS, _FEW_ELEMENTS = 32768, 64
 _MOST_PRODUCTS = 65536  # of one matrix product
-_MOST_OPERATIONS = 400
+_MOST_OPERATIONS = 2000  # of one body: the compiler takes three seconds
 
 
 # Keyword arguments that are looked at, or say nothing that a result's type does not say.
@@ -96,9 +98,14 @@ class Emitter:
         self.values: dict[fx.Node, Value] = {}
         self.several: dict[fx.Node, Sequence[Value]] = {}  # the results of loops and branches
         self.carries: set[fx.Node] = set()
-        self.elements = 0 if outer is None else outer.elements
+        self._made: Counter[str] = Counter() if outer is None else outer._made
         self.loops: list[fx.Node] = [] if outer is None else outer.loops  # those within
         self._names = itertools.count() if outer is None else outer._names
+
+    @property
+    def elements(self) -> int:
+        """How many elements the values of a step have that are stored."""
+        return self._made["elements"]
 
     def emit(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results.
@@ -113,6 +120,7 @@ class Emitter:
         nodes = self.body.module.graph
         if len(nodes.nodes) > _MOST_OPERATIONS:
             raise Unsupported("the body is long")
+        self._made["operations"] += len(nodes.nodes)
         assert [(v.shape, v.dtype) for v in inputs] == [(t.shape, t.dtype) for t in self.body.in_types]
         placeholders = nodes.find_nodes(op="placeholder")
         self.values.update(zip(placeholders, inputs, strict=True))
@@ -344,7 +352,6 @@ class Emitter:
     def _inner(self, body: Graph, inputs: Sequence[Value], carries: range = range(0)) -> tuple[list[str], list[Value]]:
         inner = Emitter(body, self)
         results = inner.emit(inputs, carries)
-        self.elements = inner.elements
         return inner.lines, results
 
     def _lent(self, node: fx.Node) -> list[bool]:
@@ -399,7 +406,6 @@ class Emitter:
         for body in branch.branches:
             emitters.append(Emitter(body, self))
             found.append(emitters[-1]._computed_from(operands))
-            self.elements = emitters[-1].elements
         lent = [v for v, own in zip(operands, self._lent(node)[1:], strict=True) if own]
         updated: list[Value | None] = []
         for results in zip(*found, strict=True):
@@ -409,9 +415,7 @@ class Emitter:
         names = [(v and v.memory) or self._declared(t.shape, t.dtype) for v, t in zip(updated, types, strict=True)]
         kept = [v is not None for v in updated]
         for number, (emitter, values) in enumerate(zip(emitters, found, strict=True)):
-            emitter.elements = self.elements
             results = emitter._settled(values, kept)
-            self.elements = emitter.elements
             test = f"if ({index.load([])} == {number}) " if number + 1 < len(emitters) else ""
             self.lines += [
                 f"{'else ' if number else ''}{test}{{", *emitter.lines, *carry_over(names, results), "}",
@@ -559,8 +563,8 @@ class Emitter:
     def _declared(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
         """Emit a buffer for the elements of an array and return its name."""
         name, count = f"v{next(self._names)}", math.prod(shape)
-        self.elements += count
-        if self.elements > _MOST_ELEMENTS:
+        self._made["elements"] += count
+        if self.elements > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"]:
             raise Unsupported("the body is large")
         self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
         return name
