@@ -190,6 +190,14 @@ def test_transfers_are_logged(caplog):
 # ------------------------------------------------------------------------------------------------- checks of programs
 
 
+@pytest.fixture
+def few_objects():
+    """Checks of leaks go through all objects of the process several times: those of the tests before take a minute."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def leaking(lib, transformation):
     kept = []
 
@@ -202,6 +210,7 @@ def leaking(lib, transformation):
         getattr(lib, transformation)(program)(np.ones(3, np.float32))
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("transformation", ["jit", "vmap", "make_jaxpr", "checkpoint"])
 def test_leaks_are_found(transformation):
     for lib in (jax, jaxish):
@@ -209,6 +218,7 @@ def test_leaks_are_found(transformation):
             leaking(lib, transformation)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_what_does_not_leak_is_no_leak():
     def program(lib):
         def f(x):
