@@ -144,9 +144,21 @@ if _TYPE_CHECKING:
     from . import experimental as experimental
     from . import functorch as functorch
     from . import interop as interop
+    from . import interpreters as interpreters
+    from . import lib as lib
     from . import profiler as profiler
 
 # What most programs do not need loads when it is named.
-_LAZY = ("api_util", "custom_derivatives", "experimental", "export", "functorch", "interop", "profiler")
+_LAZY = (
+    "api_util",
+    "custom_derivatives",
+    "experimental",
+    "export",
+    "functorch",
+    "interop",
+    "interpreters",
+    "lib",
+    "profiler",
+)
 __getattr__, _ = _attach(__name__, _LAZY)
 __dir__ = _partial(_names_besides, globals(), _LAZY)

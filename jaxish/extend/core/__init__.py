@@ -38,3 +38,4 @@ from ..._jaxprs.ir import no_effects as no_effects
 from ..._jaxprs.ir import subjaxprs as subjaxprs
 from ..._jaxprs.primitive import Primitive as Primitive
 from ...errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
+from . import primitives as primitives
