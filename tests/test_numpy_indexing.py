@@ -256,6 +256,33 @@ def test_selection_functions():
     agree(program)
 
 
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        lambda jnp, x: [x < 0, True],
+        lambda jnp, x: [x < 0, x[:2] < 1],
+        lambda jnp, x: [],
+        lambda jnp, x: True,
+        lambda jnp, x: x < 0,
+        lambda jnp, x: jnp.stack([x < 0, x > 1]),
+        lambda jnp, x: [True, False],
+        lambda jnp, x: np.array([[True, False, True], [False, True, True]]),
+    ],
+)
+def test_what_may_be_a_list_of_conditions(conditions, jitted):
+    def program(j):
+        def f(x):
+            condlist = conditions(j.numpy, x)
+            return j.numpy.piecewise(
+                x, condlist, [lambda v: v * 2] * (len(condlist) if hasattr(condlist, "__len__") else 1)
+            )
+
+        return (j.jit(f) if jitted else f)(j.numpy.array([-1.0, 0.5, 2.0]))
+
+    agree(program)
+
+
 OUT_OF_BOUNDS = {
     "brackets": lambda jnp, x, i: x[i],
     "several": lambda jnp, x, i: x.reshape(1, 3)[:, i],

@@ -34,9 +34,8 @@ _under_way: list[int] = []  # the threads of all traces
 
 def _after_fork() -> None:
     own = threading.get_ident()
-    _under_way[:] = [
-        thread for thread in _under_way if thread == own
-    ]  # other threads and their traces are not inherited
+    # Other threads and their traces are not inherited.
+    _under_way[:] = [thread for thread in _under_way if thread == own]
     _turn.release()
 
 

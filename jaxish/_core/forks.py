@@ -14,8 +14,8 @@ def _end_threads() -> None:
     _openmp.omp_pause_resource_all(_SOFT)
 
 
-# torch is linked with the OpenMP that its kernels and Inductor's use, whatever its file is called. Tried with torch 2.9, 2.11,
-# 2.13 (libgomp). Other systems' torch has LLVM's, which minds forks itself.
+# torch is linked with the OpenMP that its kernels and Inductor's use, whatever its file is called. Tried with torch 2.13 on
+# Linux (libgomp). Other systems' torch has LLVM's, which minds forks itself.
 _openmp = ctypes.CDLL(torch._C.__file__)
 if hasattr(os, "register_at_fork") and hasattr(_openmp, "omp_pause_resource_all"):
     os.register_at_fork(before=_end_threads)

@@ -181,11 +181,13 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: list[Any], *args: Any, **kw
     """
     source = as_array(x)
     t = tensor("piecewise", source)
-    conditions = [
-        tensor_of(asarray(c, dtype=bool, device=t.device)) for c in condlist
-    ]  # not stacked: masks stay in registers
+    # Not stacked: each mask stays in registers.
+    conditions = [tensor_of(asarray(c, dtype=bool, device=t.device)) for c in condlist]
+    if not conditions:
+        raise ValueError("piecewise: at least one condition is expected; got an empty condlist")
     if len({c.shape for c in conditions}) > 1:
-        raise ValueError(f"conditions of one shape are expected; got {[tuple(c.shape) for c in conditions]}")
+        shapes = [tuple(c.shape) for c in conditions]
+        raise TypeError(f"piecewise: conditions of one shape are expected; got {shapes}; broadcast them first")
     count, given = len(conditions), len(funclist)
     if given == count + 1:
         default, choices = funclist[-1], funclist[:-1]
