@@ -1,4 +1,4 @@
-"""torch._dynamo is imported when something needs it, and then it is torch's own."""
+"""torch._dynamo and sympy are imported when something needs them, and then they are what others have."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def loss(w, x):
 w, x = jnp.ones(3), jnp.ones((4, 3))
 jax.grad(loss)(w, x), jax.jit(jax.vmap(jax.grad(loss), (None, 0)))(w, x[:, None]), jax.hessian(loss)(w, x)
 jax.make_jaxpr(lambda w: jax.jvp(lambda w: loss(w, x), (w,), (w,)))(w)
-assert "torch._dynamo" not in sys.modules and "torch._inductor" not in sys.modules
+assert not {"torch._dynamo", "torch._inductor", "sympy"} & set(sys.modules)
 """
 
 USES = {
@@ -34,6 +34,36 @@ import sys, torch, torch._dynamo.config
 module = sys.modules["torch._dynamo"]
 assert torch._dynamo is module and module.__file__ and module.config is torch._dynamo.config
 torch._dynamo.reset()
+"""
+IN_A_TRACE = {
+    "sympy": """
+import sympy
+from sympy.core.expr import Expr
+class Atom(sympy.Basic): pass
+optional = sympy.Basic | None
+assert issubclass(Atom, sys.modules["sympy"].Basic) and isinstance(sympy.Symbol("x"), (int, sympy.Basic, Expr))
+assert Expr is sys.modules["sympy"].Expr and sys.modules["sympy.core.expr"].Expr is Expr
+""",
+    "sympy's submodule": """
+import sympy.core.numbers
+import sympy
+assert sympy.core.numbers.Integer is sympy.Integer
+""",
+    "torch's functions of symbols": """
+from torch.utils._sympy.functions import Max
+import sympy
+assert Max(sympy.Integer(2), 3) == 3
+""",
+    "a submodule of Dynamo": """
+from torch._dynamo.source import AttrSource
+import torch._dynamo.variables.builder
+assert torch._dynamo.variables.builder.AttrSource is AttrSource
+""",
+}
+EXPORTS = """
+import torch
+exported = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: torch.export.Dim("n")},))
+assert exported.module()(torch.ones(7, 3)).shape == (7, 2)
 """
 BESIDE = """
 import threading
@@ -77,4 +107,14 @@ def test_it_is_imported_whole(use, when):
 
 def test_a_thread_imports_it_while_nothing_is_traced():
     done = run(BESIDE + CHECKS)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("program", IN_A_TRACE.values(), ids=IN_A_TRACE.keys())
+def test_what_is_imported_within_a_trace_is_the_only_one(program):
+    done = run(
+        "import sys, jaxish\n"
+        f"def g(x):\n    assert 'sympy.core' not in sys.modules\n    exec({program!r}, {{'sys': sys}})\n    return x * 2\n"
+        f"jaxish.jit(g)(jaxish.numpy.ones(3))\n{EXPORTS}"
+    )
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from torch._functorch import eager_transforms
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from . import functorch
+from . import functorch, symbolic_shapes
 
 _lock = threading.Lock()  # held for no longer than it takes to count
 _calls = 0  # under way in all threads
@@ -44,7 +44,7 @@ def jvp(
 
     `function` returns two sequences: results to be differentiated, floating or complex, and others.
     """
-    with _dual_level(), _level() as level, functorch.forward_mode_enabled(True):
+    with _dual_level(), _level() as level, functorch.forward_mode_enabled(True), symbolic_shapes.put_aside():
         duals = [forward_ad.make_dual(p, t, level=0) for p, t in zip(primals, tangents, strict=True)]
         _depth.calls += 1
         try:

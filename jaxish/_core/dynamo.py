@@ -22,7 +22,8 @@ from typing import Any
 import torch
 from torch._C._dynamo.eval_frame import set_eval_frame
 
-from . import cache
+from . import cache, symbolic_shapes
+from .stand_ins import StandIn
 
 _NAME = "torch._dynamo"
 
@@ -46,6 +47,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 def import_all() -> None:
     """Import torch._dynamo, which makes torch's cache folder and notes it in the environment: neither is to stay."""
     if sys.modules.get(_NAME, _stand_in) is _stand_in:
+        symbolic_shapes.import_all()
         sys.modules.pop(_NAME, None)
         with tempfile.TemporaryDirectory() as folder, cache.environment(TORCHINDUCTOR_CACHE_DIR=folder):
             import torch._dynamo  # noqa: F401
@@ -99,8 +101,8 @@ def _unseen() -> Iterator[None]:
         set_eval_frame(before)
 
 
-class _StandIn(types.ModuleType):
-    """What is taken for the package: its settings, what torch asks of it on its own, and the rest by importing it."""
+class _StandIn(StandIn):
+    """What is taken for the package: its settings and what torch asks of it on its own."""
 
     config: types.ModuleType
 
@@ -118,14 +120,8 @@ class _StandIn(types.ModuleType):
 
         return unseen
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__path__":  # who looks at all modules; a submodule wants the path
-            raise AttributeError(name)
-        import_all()
-        return getattr(sys.modules[_NAME], name)
 
-
-_stand_in = _StandIn(_NAME)
+_stand_in = _StandIn(_NAME, import_all, is_package=True)
 
 
 def _alone(name: str) -> types.ModuleType:

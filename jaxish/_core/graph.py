@@ -44,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import dtypes, duals, dynamo, errors, functorch, nodes, symbolic_sizes
+from . import dtypes, duals, dynamo, errors, functorch, nodes, symbolic_shapes, symbolic_sizes
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
 from .user_frames import users_line
@@ -646,7 +646,10 @@ def trace(
     """
     if len(FakeTensorMode.cache) > _FAKE_RESULTS:
         FakeTensorMode.cache_clear()
-    with dynamo.put_aside(), _disable_current_modes(), temporarily_clear_interpreter_stack(), folding(False):
+    with (
+        dynamo.put_aside(), symbolic_shapes.put_aside(), _disable_current_modes(), temporarily_clear_interpreter_stack(),
+        folding(False),
+    ):  # fmt: skip
         recorder = Trace(lowering, purpose, names, captures)
         inputs = [recorder.add_input(type) for type in in_types]
         try:

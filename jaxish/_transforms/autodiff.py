@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import axes, dtypes, duals, errors, tree
+from .._core import axes, dtypes, duals, errors, symbolic_shapes, tree
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.primitive import conjugate
@@ -105,7 +105,7 @@ def _cotangent(value: Any, primal: ShapedArray) -> Tensor:
 @in_own_dtypes
 def _pull(pull: Callable[..., Any], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Call torch's pullback under JAX's convention for complex numbers."""
-    with backward_in_this_thread():
+    with backward_in_this_thread(), symbolic_shapes.put_aside():
         return [conjugate(c) for c in pull(tuple(conjugate(c) for c in cotangents))]
 
 

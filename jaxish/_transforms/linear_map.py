@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import dtypes, tree
+from .._core import dtypes, symbolic_shapes, tree
 from .._core.array import Array, as_array, device_of, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.errors import NoReverseMode
@@ -95,7 +95,7 @@ class LinearMap(Linearized):
             zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
         else:
             # torch's vjp of J is the adjoint of J; the adjoint of that is J itself, for complex numbers too.
-            with backward_in_this_thread():
+            with backward_in_this_thread(), symbolic_shapes.put_aside():
                 zeros = transpose(tuple(directions))
         found = iter(zeros)
         return ends.out_spec.unflatten(
