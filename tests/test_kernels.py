@@ -1,5 +1,6 @@
 """Compiled kernels: random draws of every length, and boolean arrays at the border of compiled code."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 import torch
 from oracle import agree
 
-from jaxish._compile import executable, inductor, masks, registry
-from jaxish._core import graph
+from jaxish._compile import executable, inductor, kernels, masks, registry
+from jaxish._core import config, graph
 from jaxish._core.graph import TensorType
 from jaxish._core.target import INDUCTOR
+from jaxish._random import draws
 
 pytestmark = pytest.mark.usefixtures("compiled")
 MASK = np.random.RandomState(0).rand(64, 64) < 0.5
@@ -34,6 +36,15 @@ DRAWS = {
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
 def test_draws_of_every_length_are_jaxs(draw, count):
     agree(lambda j: draw(j.random, j.random.key(3), count), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+@pytest.mark.parametrize("tracing", [0.0, 2.0], ids=["while it is compiled", "before it is traced"])
+def test_draws_for_which_no_kernel_is_ready(draw, tracing, monkeypatch):
+    monkeypatch.setattr(kernels, "_TRACING", tracing)
+    monkeypatch.setattr(draws, "_counting", functools.cache(draws._counting.__wrapped__))
+    config.jit_tier.set("auto")  # until the fixture is torn down
+    agree(lambda j: [draw(j.random, j.random.key(seed), 7) for seed in range(20)], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 25.0])

@@ -4,6 +4,8 @@ A random number takes some hundred operations; run one by one over a whole array
 A kernel goes through blocks that stay in cache, and is compiled once per machine instead of once per array size.
 """
 
+import functools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +20,8 @@ from . import executable, lowering, native_loop
 
 _SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1, L2
 
+_TRACING, _COMPILING = 0.05, 2.0  # seconds that these take, about
+
 FEW_BLOCKS = (_SMALL, _MEDIUM)  # for kernels with many rows, in which a large block would not stay in cache
 
 
@@ -26,29 +30,54 @@ class Kernel:
     """A function of positions (int64), of `shared` tensors that are given whole, and of rows, element by element.
 
     It returns one tensor per result, as long as the positions. Short arrays, and long ones of kernels with many rows,
-    are gone through by one C++ function (native_loop.py); else each block size that is met is compiled once. In a graph
-    that is being lowered the function is written out.
+    are gone through by one C++ function (native_loop.py); else each block size that is met is compiled once. On the tier
+    `auto` short arrays come from the function itself until that has taken as long as tracing it would, and while the
+    C++ compiler is at work. In a graph that is being lowered the function is written out.
     """
 
     function: Callable[..., Sequence[Tensor]]
     shared: int
     blocks: tuple[int, ...] = (_SMALL, _MEDIUM, _LARGE)
     _bodies: dict[Any, Graph] = field(default_factory=dict)
+    _seconds: dict[Any, float] = field(default_factory=dict)  # that the function itself has taken
 
     def __call__(self, count: int, *inputs: Tensor) -> list[Tensor]:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
         if graph.tracing and lowering.is_lowering():
-            positions = torch.arange(count, device=inputs[0].device)
-            return [found.expand(count) for found in self.function(positions, *inputs)]
-        if count <= _MEDIUM or self.blocks is FEW_BLOCKS:
-            body = self._body(1, inputs)
-            native = native_loop.ready(body, "kernel", lambda: native_loop.map_source(body, self.shared))
-            if native is not None:
-                types = [TensorType((count,), t.dtype, t.device) for t in body.out_types]
-                return native(inputs, types, count)
+            return self._spelled_out(count, inputs)
+        is_short = count <= _MEDIUM
+        if is_short or self.blocks is FEW_BLOCKS:
+            key = self._key(1, inputs)
+            if key in self._bodies or not (is_short and self._runs_itself(key, _TRACING)):
+                body = self._body(key, 1, inputs)
+                source = functools.partial(native_loop.map_source, body, self.shared)
+                native = native_loop.ready(body, "kernel", source, waits=not is_short)
+                if native is not None:
+                    types = [TensorType((count,), t.dtype, t.device) for t in body.out_types]
+                    return native(inputs, types, count)
+            if is_short and self._runs_itself(key, _COMPILING):
+                return self._timed(key, count, inputs)
+        return self._by_blocks(count, inputs)
+
+    def _runs_itself(self, key: Any, seconds: float) -> bool:
+        """Tell whether the function is run as it is: always on the tier `direct`, for so long on `auto`."""
+        tier = config.jit_tier.value
+        return tier == "direct" or (tier == "auto" and self._seconds.get(key, 0.0) < seconds)
+
+    def _timed(self, key: Any, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
+        start = time.perf_counter()
+        results = self._spelled_out(count, inputs)
+        self._seconds[key] = self._seconds.get(key, 0.0) + time.perf_counter() - start
+        return results
+
+    def _spelled_out(self, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
+        positions = torch.arange(count, device=inputs[0].device)
+        return [found.expand(count) for found in self.function(positions, *inputs)]
+
+    def _by_blocks(self, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
         block = next((b for b in self.blocks if count <= b), self.blocks[-1])
         shared, rows = inputs[: self.shared], inputs[self.shared :]
-        body = self._body(block, inputs)
+        body = self._body(self._key(block, inputs), block, inputs)
         run = executable.of(body)
         device = inputs[0].device
         results = [torch.empty(count, dtype=t.dtype, device=device) for t in body.out_types]
@@ -60,15 +89,16 @@ class Kernel:
                 result[first:stop] = part[: stop - first]
         return results
 
-    def _body(self, block: int, inputs: Sequence[Tensor]) -> Graph:
+    def _key(self, block: int, inputs: Sequence[Tensor]) -> Any:
+        # Made at every draw: torch's own objects are hashed faster than TensorTypes.
+        kinds = [(t.shape, t.dtype) for t in inputs[: self.shared]] + [(None, t.dtype) for t in inputs[self.shared :]]
+        return block, config.state(), inputs[0].device, *kinds
+
+    def _body(self, key: Any, block: int, inputs: Sequence[Tensor]) -> Graph:
         """Return the graph for blocks of this size."""
-        shared, rows = inputs[: self.shared], inputs[self.shared :]
-        # Looked up at every draw: a key of torch's own objects is hashed faster than one of TensorTypes.
-        kinds = [(t.shape, t.dtype) for t in shared] + [(None, t.dtype) for t in rows]
-        key = (block, config.state(), inputs[0].device, *kinds)
         found = self._bodies.get(key)
         if found is None:
-            device = inputs[0].device
+            shared, rows, device = inputs[: self.shared], inputs[self.shared :], inputs[0].device
             types = (*map(TensorType.of, shared), *(TensorType((block,), r.dtype, device) for r in rows))
             found = self._bodies[key] = self._traced(block, types)
         return found

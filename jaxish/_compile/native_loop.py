@@ -416,11 +416,11 @@ def _next_count(count: int, seconds: float) -> int:
     return min(max(int(count * min(0.05 / max(seconds, 1e-6), 100)), 1), 1 << 40)
 
 
-def ready(body: Graph, key: Hashable, source: Callable[[], Source]) -> Loop | None:
+def ready(body: Graph, key: Hashable, source: Callable[[], Source], waits: bool = True) -> Loop | None:
     """Return the native loop over `body`, or None where it runs step by step.
 
     Which it is, the tier says (executable.py): never native on `direct`, at once on `compiled`, and from the second
-    run on `auto`; the first may become native on its way (`upcoming`).
+    run on `auto`, which `waits` for the compiler or looks at it; the first may become native on its way (`upcoming`).
     """
     tier = config.jit_tier.value
     if tier == "direct" or debugging.is_on():
@@ -431,10 +431,10 @@ def ready(body: Graph, key: Hashable, source: Callable[[], Source]) -> Loop | No
         return None
     found = body.cache.get(entry)
     if isinstance(found, _Awaited):
-        found = body.cache[entry] = found.settled(source)
+        found = body.cache[entry] = found.settled(source) if waits or tier == "compiled" else found.looked_at(source)
     elif entry not in body.cache:
         found = body.cache[entry] = _compiled(source)
-    return found
+    return None if isinstance(found, _Awaited) else found
 
 
 class Whole:
@@ -446,15 +446,8 @@ class Whole:
 
     def run(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return the function if it is compiled. Raises `Unsupported` where there will be none."""
-        if isinstance(self._found, _Awaited) and _one_at_a_time.acquire(blocking=False):
-            try:
-                if self._found.is_begun or sum(build.is_running for build in _builds) < _MOST_COMPILERS:
-                    self._found = self._found.advanced(lambda: graph_source(self._body, self._name))
-            except RuntimeError as error:
-                self._found = None
-                _log.warning("jaxish hands a small graph to the backend: %s", error)
-            finally:
-                _one_at_a_time.release()
+        if isinstance(self._found, _Awaited):
+            self._found = self._found.looked_at(lambda: graph_source(self._body, self._name))
         return self._function()
 
     def run_when_compiled(self) -> Callable[..., Sequence[Tensor]]:
@@ -566,6 +559,20 @@ class _Awaited:
             return None
         assert known is not None
         return self if native is None else Loop(native, known)
+
+    def looked_at(self, source: Callable[[], Source]) -> "Loop | _Awaited | None":
+        """Do as `advanced`, unless other threads or compilers are at work."""
+        if not _one_at_a_time.acquire(blocking=False):
+            return self
+        try:
+            if self.is_begun or sum(build.is_running for build in _builds) < _MOST_COMPILERS:
+                return self.advanced(source)
+            return self
+        except RuntimeError as error:  # what runs now goes on: slower, and right
+            _log.warning("jaxish goes on without a C++ function: %s", error)
+            return None
+        finally:
+            _one_at_a_time.release()
 
     def settled(self, source: Callable[[], Source]) -> Loop | None:
         """Return the loop when it is compiled, None where it runs step by step."""
