@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx
 
@@ -763,7 +764,7 @@ def _at(operand: Any, index: Sequence[str], shape: Sequence[int], dtype: torch.d
     """Return the element of an operand (a value that broadcasts to `shape`, or a number) as an expression of `dtype`."""
     if not isinstance(operand, Value):
         return _literal(operand, dtype)
-    assert torch.broadcast_shapes(operand.shape, shape) == torch.Size(shape)
+    assert np.broadcast_shapes(operand.shape, shape) == tuple(shape)
     text = operand.load(broadcast(index, operand.shape))
     return text if operand.dtype is dtype else f"convert<{C_TYPES[dtype]}>({text})"
 

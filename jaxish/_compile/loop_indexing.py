@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from .loop_operators import OPERATORS
@@ -136,7 +137,7 @@ def _batch_shape(places: Sequence[Value | None]) -> tuple[int, ...]:
     given = [p for p in places if p is not None]
     if not given or any(p.dtype not in (torch.int32, torch.int64) for p in given):
         raise Unsupported("indices that are no integers")
-    return tuple(torch.broadcast_shapes(*(p.shape for p in given)))
+    return np.broadcast_shapes(*(p.shape for p in given))
 
 
 def _check_sizes(x: Value, dims: Sequence[int]) -> None:
