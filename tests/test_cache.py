@@ -1,6 +1,7 @@
 """The cache on disk: where it is, whom it trusts, what it survives, how large it gets."""
 
 import gc
+import importlib
 import logging
 import os
 import pathlib
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
@@ -105,6 +107,38 @@ def test_a_second_process_compiles_nothing(tmp_path):
         log.write_text("")
         run(tmp_path / "cache", tier, CXX=str(compiler))
         assert not [command for command in log.read_text().splitlines() if command not in ("--version", "-v")]
+
+
+def test_jaxs_way_of_choosing_the_folder(tmp_path, compiled):
+    def program(lib, folder):
+        module = importlib.import_module(f"{lib.__name__}.experimental.compilation_cache.compilation_cache")
+        module.set_cache_dir(str(folder))
+        lib.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        module.reset_cache()
+        result = lib.jit(lambda x: lib.numpy.sin(x) * 2 + 1)(np.linspace(0, 1, 5000))
+        lib.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
+        module.set_cache_dir(None)
+        module.reset_cache()
+        return result, any(path.is_file() for path in folder.rglob("*"))
+
+    with config.cache_dir(None):
+        wanted, found = program(jax, tmp_path / "jax"), program(jaxish, tmp_path / "jaxish")
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
+    assert found[1] is wanted[1] is True
+
+
+def test_a_folder_on_another_machine_is_refused():
+    refused = pytest.raises(cache.Unusable, match="gs://bucket/cache is no folder of this machine")
+    with config.cache_dir(None), config.compilation_cache_dir("gs://bucket/cache"), refused:
+        cache.folder()
+
+
+def test_what_is_wrong_is_said_again_after_a_reset():
+    cache.warn.cache_clear()
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="the folder is gone"):
+            cache.warn("the folder is gone")
+        cache.reset_cache()
 
 
 # ------------------------------------------------------------------------------------------------------------ trust

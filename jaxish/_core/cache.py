@@ -52,11 +52,31 @@ def warn(trouble: str) -> None:
 
 def root() -> pathlib.Path:
     """Return the folder of the cache, which need not exist yet. Raises `Unusable` where the user has no place for it."""
-    chosen = config.cache_dir.value
+    chosen = config.cache_dir.value or config.compilation_cache_dir.value
     path = os.path.expanduser(chosen) if chosen else os.path.join(_users_caches(), "jaxish")
+    if "://" in path:
+        raise Unusable(f"{path} is no folder of this machine. Set jax_compilation_cache_dir to one.")
     if path.startswith("~"):
         raise Unusable(f"there is no home folder for {path}. Set JAXISH_CACHE_DIR to a folder of your own.")
     return pathlib.Path(os.path.abspath(path))
+
+
+def set_cache_dir(path: str | None) -> None:
+    """Keep what is compiled from here on in this folder: sets `jax_compilation_cache_dir`. None: the user's own.
+
+    `jaxish_cache_dir`, where it is set, goes before. Code that is compiled already stays in use.
+    """
+    config.compilation_cache_dir.set(path)
+
+
+def reset_cache() -> None:
+    """Look at the folder anew: it is made again if it is gone, and why it could not be used is said again.
+
+    Code that is compiled already stays in use.
+    """
+    global _unchecked
+    _unchecked = 1 << 62
+    warn.cache_clear()
 
 
 def _users_caches() -> str:

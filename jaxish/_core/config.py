@@ -256,6 +256,9 @@ jit_tier = Flag(
 cache_dir = Flag(
     "jaxish_cache_dir", None, "Where compiled code is kept; by default in the user's cache folder.", traced=False
 )
+compilation_cache_dir = Flag(
+    "jax_compilation_cache_dir", None, "Where compiled code is kept unless `jaxish_cache_dir` says it.", traced=False
+)
 cache_max_size = Flag(
     "jaxish_cache_max_size",
     2 << 30,

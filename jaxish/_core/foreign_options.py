@@ -27,8 +27,8 @@ INERT: dict[str, Any] = {
     # types that tell of shardings and of variation over mesh axes, which types here do not
     "check_vma": False, "jax_auto_pcast": True, "jax_remove_size_one_mesh_axis_from_type": False,
     "jax_disable_vmap_shmap_error": False,
-    # its cache on disk: here `jaxish_cache_dir` and `jaxish_cache_max_size`
-    "jax_compilation_cache_dir": None, "jax_compilation_cache_max_size": -1, "jax_enable_compilation_cache": True,
+    # how its cache on disk is kept: here `jaxish_cache_max_size`
+    "jax_compilation_cache_max_size": -1, "jax_enable_compilation_cache": True,
     "jax_compilation_cache_check_contents": False, "jax_compilation_cache_expect_pgle": False,
     "jax_compilation_cache_include_metadata_in_key": False, "jax_persistent_cache_min_compile_time_secs": 1.0,
     "jax_persistent_cache_min_entry_size_bytes": 0, "jax_raise_persistent_cache_errors": False,
