@@ -1,5 +1,6 @@
 """jax.experimental.sparse against JAX: the same program, by the names of the module, on both."""
 
+import importlib
 from typing import Any
 
 import jax
@@ -305,3 +306,28 @@ def test_largest_eigenvalues() -> None:
             for arguments in ("M @ M.T, M[:, :0]", "M @ M.T, M[:, :2]", "jnp.eye(20), jnp.ones((20, 2), 'float16')")
         )
     )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------- public paths
+
+
+@pytest.mark.parametrize("name", ["bcoo", "bcsr", "coo", "csr", "ad", "api", "random", "transform", "util"])
+def test_modules_have_the_classes_and_functions_of_the_package(name):
+    package, theirs = jaxish.experimental.sparse, importlib.import_module(f"jax.experimental.sparse.{name}")
+    module = importlib.import_module(f"jaxish.experimental.sparse.{name}")
+    own = {n for n in dir(package) if getattr(getattr(theirs, n, None), "__module__", "") == theirs.__name__}
+    assert own
+    assert {n: getattr(module, n) for n in own} == {n: getattr(package, n) for n in own}
+
+
+@pytest.mark.parametrize("nse", [None, 3, 30])
+def test_zeros_are_eliminated(nse):
+    def program(lib):
+        sparse = lib.experimental.sparse
+        bcoo, bcsr = (importlib.import_module(f"{sparse.__name__}.{name}") for name in ("bcoo", "bcsr"))
+        mat = sparse.BCOO.fromdense(M) * 0.0 + sparse.BCOO.fromdense(M * (M > 0))
+        rows = sparse.BCSR.from_bcoo(sparse.bcoo_sort_indices(mat))
+        return [bcoo.bcoo_eliminate_zeros(mat, nse), bcsr.bcsr_eliminate_zeros(rows, nse)]
+
+    for found, wanted in zip(program(jaxish), program(jax), strict=True):
+        same_sparse(found, wanted)

@@ -151,7 +151,7 @@ class BCOO(JAXSparse):
 
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> "BCOO":
         """Return the array with sorted indices, each once; see `bcoo_sum_duplicates`. Zeros are dropped, too."""
-        return bcoo_sum_duplicates(_without_zeros(self) if remove_zeros else self, nse)
+        return (bcoo_eliminate_zeros if remove_zeros else bcoo_sum_duplicates)(self, nse)
 
     def sort_indices(self) -> "BCOO":
         """Return the array with its elements in the order of their indices."""
@@ -297,6 +297,11 @@ def _without_zeros(mat: BCOO) -> BCOO:
     padding = torch.tensor(sparse, dtype=indices.dtype, device=indices.device)
     indices = torch.where(is_zero.unsqueeze(-1), padding, indices)
     return BCOO((mat.data, Array(indices)), shape=mat.shape)
+
+
+def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
+    """Return the array without the elements that are zero, otherwise as `bcoo_sum_duplicates`."""
+    return bcoo_sum_duplicates(_without_zeros(mat), nse)
 
 
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:

@@ -223,6 +223,11 @@ def bcsr_dot_general(
     )  # fmt: skip
 
 
+def bcsr_eliminate_zeros(mat: BCSR, nse: int | None = None) -> BCSR:
+    """Return the array without the elements that are zero; see `bcoo_eliminate_zeros`."""
+    return mat.sum_duplicates(nse)
+
+
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     """Return the array with sorted indices, each once; see `bcoo_sum_duplicates`."""
     return mat.sum_duplicates(nse, remove_zeros=False)
