@@ -316,6 +316,21 @@ def test_an_error_while_tracing_leaves_nothing_behind():
     assert (jaxish.numpy.ones(2) + 1).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("call", ["(x, y=3.0)", "(2, x, y=3.0)", "(x)", "(x[:2], y=3.0)"])
+def test_compiled_functions_take_no_static_arguments(call):
+    def program(lib):
+        jitted = lib.jit(lambda n, x, y=1.0: {"a": x * n + y}, static_argnums=0)
+        compiled = jitted.lower(2, np.ones(3, np.float32), y=3.0).compile()
+        donated = lib.tree.map(lambda info: info.donated, compiled.args_info)
+        return (
+            str(compiled.in_tree),
+            donated,
+            eval(f"compiled{call}", {"compiled": compiled, "x": np.ones(3, np.float32)}),
+        )
+
+    agree(program)
+
+
 def test_stages():
     lowered = jaxish.jit(lambda x, y: x @ y).lower(
         jaxish.ShapeDtypeStruct((2, 3), np.float32), jaxish.ShapeDtypeStruct((3, 4), np.float32)

@@ -25,7 +25,7 @@ from .placement import Placement
 from .prepared_call import PreparedCall
 from .program import Program, keyed, programs_of, trace_program, types_key
 from .sharded_effects import depends_on_shardings, settle
-from .signature import UNSPECIFIED, Signature
+from .signature import PLAIN, UNSPECIFIED, Signature
 from .stages import Lowered, Traced
 
 _log = logging.getLogger("jaxish")
@@ -79,8 +79,10 @@ class PjitFunction:
             no_execution.refuse(name_of(self._fun))
         return call.run(program)
 
-    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PreparedCall:
-        given = self._signature.split(args, kwargs)
+    def _prepared(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature | None = None
+    ) -> PreparedCall:
+        given = (signature or self._signature).split(args, kwargs)
         names = self._names(args, kwargs)
         arrays = self._arrays(given.leaves, names)
         if self._placement.given:
@@ -89,7 +91,7 @@ class PjitFunction:
         key = types_key(arrays, given.spec)
         if given.key is not None:
             key = (*key, given.key)
-        return PreparedCall(arrays, given.rebuild, key, given.donated, (args, kwargs), names)
+        return PreparedCall(arrays, given.rebuild, key, given.donated, given.dynamic, names)
 
     def _arrays(self, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Array]:
         arrays, name = [], name_of(self._fun)
@@ -148,7 +150,8 @@ class PjitFunction:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or `ShapeDtypeStruct`s) and return a `Traced` computation."""
         call = self.prepared(args, kwargs)
-        return Traced(self._prepared, self._program(call), call)
+        # Static arguments are part of what was compiled: its calls do not give them.
+        return Traced(functools.partial(self._prepared, signature=PLAIN), self._program(call), call)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the result as `ShapeDtypeStruct`s, without computing it."""

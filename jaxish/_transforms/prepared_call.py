@@ -22,7 +22,10 @@ _ROOTS = {"[0]": "args", "[1]": "kwargs"}
 
 @dataclass(eq=False)
 class PreparedCall:
-    """The arguments of one call of a jitted function, static ones set aside: what to look up and what to trace with."""
+    """The arguments of one call of a jitted function, static ones set aside: what to look up and what to trace with.
+
+    `given` are the traced arguments, by position and by name.
+    """
 
     arrays: list[Array]
     rebuild: Callable[[Sequence[Array]], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -54,7 +57,7 @@ class PreparedCall:
     def check_like(self, other: "PreparedCall") -> None:
         """Raise `TypeError` where the arguments are another pytree, or of other types, than those of `other`."""
         if self.key[0] != other.key[0]:
-            seen, given = (tree.flatten(call.rebuild(range(len(call.arrays))))[1] for call in (other, self))  # pyright: ignore
+            seen, given = (tree.flatten(call.given)[1] for call in (other, self))
             found = [
                 f"\n    * at {_ROOTS[d.path[:3]]}{d.path[3:]}, seen {d.first} but now given {d.second}, so {d.reason}"
                 for d in differences(seen, given)
@@ -65,7 +68,7 @@ class PreparedCall:
             )
         pairs = zip(self.arrays, other.arrays, strict=True)
         if wrong := [i for i, (a, b) in enumerate(pairs) if (a.shape, a.dtype) != (b.shape, b.dtype)]:
-            names = self.names() or [str(i) for i in range(len(self.arrays))]
+            names = other.names() or [str(i) for i in range(len(self.arrays))]
             mismatches = "\n".join(
                 f"Argument '{names[i]}' compiled with {type_text(other.arrays[i])} and called with "
                 f"{type_text(self.arrays[i])}"
@@ -90,7 +93,12 @@ class PreparedCall:
                         "`f(donate(a), a)`."
                     )
         result = program.on(self.arrays)
+        given = tree.flatten(self.given)[0]
         for index in program.taken:
-            if not graph.is_tracer(self.arrays[index]._tensor):
-                self.arrays[index].delete()
+            tensor = self.arrays[index]._tensor
+            if graph.is_tracer(tensor):
+                continue
+            handles = {id(x): x for x in (given[index], self.arrays[index])}  # two where a sharding was asked for
+            for array in [x for x in handles.values() if isinstance(x, Array) and x._tensor is tensor]:
+                array.delete()
         return result

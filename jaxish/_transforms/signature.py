@@ -50,7 +50,7 @@ class Signature:
     @property
     def is_plain(self) -> bool:
         """Whether all arguments are traced, and none is donated."""
-        return self == _PLAIN
+        return self == PLAIN
 
     def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Hashable]:
         """Return the tree of what is traced of a call, and what the trace depends on besides the types in it.
@@ -100,7 +100,7 @@ class Signature:
         return tuple(i for i, donated in enumerate(flags) if donated)
 
 
-_PLAIN = Signature((), frozenset(), (), frozenset())
+PLAIN = Signature((), frozenset(), (), frozenset())
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,7 +58,7 @@ class Traced:
         """The types of the arguments, as a pytree of `ArgInfo`s."""
         donated = set(self._call.donated)
         infos = [ArgInfo(a.shape, a.dtype, i in donated) for i, a in enumerate(self._program.in_avals)]
-        return self._call.rebuild(infos)  # pyright: ignore
+        return tree.flatten(self._call.given)[1].unflatten(infos)
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
         """Return the graph in the backend's operators."""
