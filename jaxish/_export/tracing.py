@@ -86,6 +86,13 @@ def traced_cases(jitted: PjitFunction, call: PreparedCall, equations: Equations)
     return TracedFunction(StoredFunction([e.case for e in examples], tensors), first.program, out_avals, read)
 
 
+def stored_program(program: Program) -> TracedFunction:
+    """Return what was traced for given types as data. Raises `NotImplementedError` for what calls the host."""
+    tensors = Tensors()
+    stored = _stored(program, tensors, _no_symbols)
+    return TracedFunction(StoredFunction([stored.case], tensors), program, tuple(program.out_avals), stored.read)
+
+
 def _no_symbols(size: Any) -> Any:
     raise AssertionError(f"{size} in a graph for given sizes")
 
@@ -106,7 +113,10 @@ def _traced_symbolic(
 
 
 def _traced(jitted: PjitFunction, call: PreparedCall, tensors: Tensors, formula: Any) -> _Example:
-    program = jitted.traced_anew(call).pure("jax.export")
+    return _stored(jitted.traced_anew(call).pure("jax.export"), tensors, formula)
+
+
+def _stored(program: Program, tensors: Tensors, formula: Any) -> _Example:
     closed = program.closed
     if closed.captures_tracers:
         raise errors.UnexpectedTracerError(
