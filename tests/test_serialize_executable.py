@@ -109,10 +109,10 @@ def test_what_cannot_be_stored_or_loaded_is_refused():
     with pytest.raises(NotImplementedError, match="host"):
         calling = jaxish.jit(lambda x: jaxish.pure_callback(np.sin, jaxish.ShapeDtypeStruct((6,), "float32"), x))
         serialize(calling.lower(X).compile())
-    blob, *trees = serialize(jaxish.jit(lambda x: x + 1).lower(X).compile())
+    blob, in_tree, out_tree = serialize(jaxish.jit(lambda x: x + 1).lower(X).compile())
     with pytest.raises(ValueError, match="no compiled function of jaxish"):
-        deserialize_and_load(b"something else", *trees)
+        deserialize_and_load(b"something else", in_tree, out_tree)
     with pytest.raises(ValueError, match="damaged"):
-        deserialize_and_load(blob[:-1] + b"?", *trees)
+        deserialize_and_load(blob[:-1] + b"?", in_tree, out_tree)
     with pytest.raises(NotImplementedError, match="one device, not on 16"):
-        deserialize_and_load(blob, *trees, execution_devices=jaxish.devices() * 2)
+        deserialize_and_load(blob, in_tree, out_tree, execution_devices=jaxish.devices() * 2)

@@ -90,7 +90,8 @@ def stored_program(program: Program) -> TracedFunction:
     """Return what was traced for given types as data. Raises `NotImplementedError` for what calls the host."""
     tensors = Tensors()
     stored = _stored(program, tensors, _no_symbols)
-    return TracedFunction(StoredFunction([stored.case], tensors), program, tuple(program.out_avals), stored.read)
+    out_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in program.out_avals)
+    return TracedFunction(StoredFunction([stored.case], tensors), program, out_avals, stored.read)
 
 
 def _no_symbols(size: Any) -> Any:
