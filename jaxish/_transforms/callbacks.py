@@ -174,11 +174,12 @@ def pure_callback(
     function, arrays = HostFunction.of(callback, args, kwargs)
     leaves, spec = tree.flatten(result_shape_dtypes)
     computed = functools.partial(function.results, "pure_callback")
-    call = PureCallback(name_of(callback), computed, _result_types(leaves), vmap_method)
+    call = PureCallback(name_of(callback), computed, result_types(leaves), vmap_method)
     return spec.unflatten(map(Array, call(*map(tensor_of, arrays))))
 
 
-def _result_types(leaves: Sequence[Any]) -> list[TensorType]:
+def result_types(leaves: Sequence[Any]) -> list[TensorType]:
+    """Return the types of a callback's results. Raises `ValueError` for 64-bit types without x64."""
     for leaf in leaves:
         if dtypes.canonicalize_dtype(leaf.dtype) != np.dtype(leaf.dtype):
             raise ValueError(
@@ -282,7 +283,7 @@ def io_callback(
     leaves, spec = tree.flatten(result_shape_dtypes)
     method = None if ordered else "sequential"
     computed = functools.partial(function.results, "io_callback")
-    call = IOCallback(name_of(callback), computed, _result_types(leaves), method)
+    call = IOCallback(name_of(callback), computed, result_types(leaves), method)
     return spec.unflatten(map(Array, call(*map(tensor_of, arrays))))
 
 
