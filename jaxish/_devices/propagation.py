@@ -64,6 +64,8 @@ def _of(node: fx.Node, known: dict[fx.Node, Sharding]) -> Sharding | None:
     if is_elementwise or partition.is_elementwise(node):
         return _merged(source.all_input_nodes, graph.type_of(node), known)
     first = source.all_input_nodes[0]
+    if getattr(target, "is_laid_out_alike", False):
+        return _merged(source.all_input_nodes, graph.type_of(first), known)
     sharding, type = known.get(first), graph.type_of(node)
     if not isinstance(sharding, NamedSharding) or type is None:
         return sharding if type is not None and kind is Kind.RESHAPE else None
