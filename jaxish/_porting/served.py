@@ -46,7 +46,9 @@ def served(path: str) -> Served:
 
 def _module(path: str) -> Served:
     try:
-        return Served(_dropin.module_for(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecated modules are there
+            return Served(_dropin.module_for(path))
     except ModuleNotFoundError:
         return Served(reason=f"jaxish has no module {path}", lacking=path)
 
