@@ -1,5 +1,6 @@
 """jax.core: abstract values, and the classes that tell traced values from concrete ones."""
 
+from ._core import lazy_modules as _lazy_modules
 from ._core.avals import AbstractValue as AbstractValue
 from ._core.avals import ShapedArray as ShapedArray
 from ._core.graph import Trace as Trace
@@ -12,3 +13,17 @@ from ._jaxprs.context import max_dim as max_dim
 from ._jaxprs.context import min_dim as min_dim
 from ._jaxprs.ir import Atom as Atom
 from ._jaxprs.ir import eval_jaxpr as eval_jaxpr
+
+# What JAX keeps here for those who have not moved on to jax.extend.core.
+_MOVED = (
+    "CallPrimitive", "DebugInfo", "DropVar", "Effect", "Effects", "check_jaxpr", "concrete_or_error", "find_top_trace",
+    "gensym", "get_opaque_trace_state", "jaxprs_in_params", "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype",
+    "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE",
+    "valid_jaxtype",
+)  # fmt: skip
+__getattr__ = _lazy_modules.deprecated(
+    __name__,
+    {name: ("jaxish.extend.core", name) for name in _MOVED}
+    | {name: ("jaxish.errors", name) for name in ("InconclusiveDimensionOperation", "JaxprTypeError")}
+    | {"pytype_aval_mappings": ("jaxish._core.foreign_arrays", "abstract_values")},
+)

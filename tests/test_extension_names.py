@@ -9,6 +9,8 @@ import jax.experimental.mesh_utils
 import jax.experimental.multihost_utils
 import jax.experimental.pjit
 import jax.extend.backend
+import jax.interpreters.partial_eval
+import jax.interpreters.xla
 import numpy as np
 import pytest
 from oracle import agree
@@ -19,6 +21,8 @@ import jaxish.experimental.mesh_utils
 import jaxish.experimental.multihost_utils
 import jaxish.experimental.pjit
 import jaxish.extend.backend
+import jaxish.interpreters.partial_eval
+import jaxish.interpreters.xla
 
 X, W = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3), np.ones((3, 4), np.float32)
 
@@ -253,3 +257,67 @@ def test_a_traced_array_says_where_its_sharding_is_to_be_found():
     agree(program)
     with pytest.raises(AttributeError, match="typeof"):
         program(jaxish)
+
+
+MOVED = [
+    "CallPrimitive", "DebugInfo", "DropVar", "Effect", "Effects", "InconclusiveDimensionOperation", "JaxprTypeError",
+    "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym", "get_opaque_trace_state", "jaxprs_in_params",
+    "new_jaxpr_eqn", "no_effects", "primal_dtype_to_tangent_dtype", "valid_jaxtype",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_names_that_moved_to_extend_core_warn(name):
+    with pytest.warns(DeprecationWarning) as warned:
+        value = getattr(jaxish.core, name)
+    assert str(warned[0].message) == jax.core._deprecations[name][0]  # pyright: ignore[reportAttributeAccessIssue]; JAX warns once in a process
+    assert value is getattr(jaxish.extend.core, name)
+
+
+class Celsius:
+    """A value that is an array where it is registered."""
+
+    def __init__(self, degrees):
+        self.degrees = np.asarray(degrees, "float64")
+
+
+def registered(lib, monkeypatch):
+    values = lib.interpreters.xla.canonicalize_dtype_handlers
+    types = lib.core.pytype_aval_mappings
+    monkeypatch.setitem(types, Celsius, lambda x: types[np.ndarray](x.degrees))
+    values[Celsius] = lambda x: values[np.ndarray](x.degrees)  # JAX's table lets nothing be taken out
+
+
+@pytest.mark.filterwarnings("ignore:jax.core.pytype_aval_mappings:DeprecationWarning")
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda lib, x: str(lib.typeof(x)),
+        lambda lib, x: lib.numpy.sin(x),
+        lambda lib, x: lib.lax.add(x, x),
+        lambda lib, x: lib.jit(lambda x: x + 1)(x),
+        lambda lib, x: lib.jit(lambda: lib.numpy.cos(x))(),
+        lambda lib, x: lib.grad(lambda x: lib.numpy.sin(x).sum())(x),
+        lambda lib, x: str(lib.make_jaxpr(lambda x: x + 1)(x)),
+    ],
+)
+def test_registered_classes_are_arrays(program, monkeypatch):
+    registered(jax, monkeypatch)
+    registered(jaxish, monkeypatch)
+    agree(program, Celsius([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("transform", ["jit", "grad", "vmap"])
+def test_values_of_a_trace_are_told_from_other_tracers(transform):
+    def program(lib):
+        kind, seen = lib.interpreters.partial_eval.DynamicJaxprTracer, []
+
+        def function(x):
+            seen.append(isinstance(x, kind))
+            return (x * x).sum()
+
+        getattr(lib, transform)(function)(X)
+        lib.jit(getattr(lib, transform)(lambda x: function(x)))(X)
+        return [*seen, isinstance(X, kind), isinstance(lib.numpy.ones(2), kind), issubclass(kind, lib.core.Tracer)]
+
+    assert program(jaxish) == program(jax)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import config, dtypes, errors, functorch, graph, transfers
+from . import config, dtypes, errors, foreign_arrays, functorch, graph, transfers
 from .accelerator import first_device, wait_for_xla
 from .array_interface import ArrayInterface
 
@@ -447,8 +447,12 @@ _ARRAYLIKE = (Array, np.ndarray, np.generic, *_SCALARS, *_SYMBOLS)
 
 
 def is_arraylike(x: Any) -> bool:
-    """Tell whether `x` is an array, a scalar, or something that says it is one (`__jax_array__`)."""
-    return isinstance(x, _ARRAYLIKE) or hasattr(x, "__jax_array__")
+    """Tell whether `x` is an array, a scalar, or something that says it is one (`__jax_array__`, a registered class)."""
+    return isinstance(x, _ARRAYLIKE) or hasattr(x, "__jax_array__") or _is_registered(x)
+
+
+def _is_registered(x: Any) -> bool:
+    return foreign_arrays.found(foreign_arrays.plain_values, x) is not None
 
 
 def check_arraylike(function: str, *args: Any) -> None:
@@ -474,7 +478,7 @@ def warn_arraylike(function: str, x: Any) -> None:
 
 
 def as_array(x: Any, device: torch.device | None = None) -> Array:
-    """Return `x` (an array, Python scalar, NumPy value, or an object with `__jax_array__`) as an Array.
+    """Return `x` (an array, Python scalar, NumPy value, object with `__jax_array__` or of a registered class) as an Array.
 
     Python scalars become weakly typed; 64-bit values are narrowed unless `jax_enable_x64` is set. What is no array yet
     is put on `device`, by default on the default device.
@@ -502,6 +506,8 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
         return as_array(x.__jax_array__(), device)
     if isinstance(x, _SYMBOLS):
         return Array(scalar_tensor(x, dtypes.to_torch(dtypes.lattice_type(x)[0]), device), True)
+    if plain := foreign_arrays.found(foreign_arrays.plain_values, x):
+        return as_array(plain(x), device)
     raise TypeError(f"Value {x!r} with type {type(x)} is not a valid JAX type.{errors.way_from_torch(x)}")
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import dtypes
-from .array import Array, as_array, default_torch_device, type_text
+from . import dtypes, foreign_arrays
+from .array import Array, as_array, default_torch_device, is_arraylike, type_text
 from .dimensions import SymbolicSize
 
 _SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all sizes
@@ -177,7 +177,7 @@ def zeros_of(aval: Any, device: torch.device | None = None) -> Array:
 
 
 def aval_of(x: Any) -> ShapedArray:
-    """Return the abstract value of an array, scalar, NumPy value, `ShapeDtypeStruct` or abstract value.
+    """Return the abstract value of an array, scalar, NumPy value, `ShapeDtypeStruct`, abstract value or registered class.
 
     Raises `TypeError` for anything else.
     """
@@ -185,5 +185,10 @@ def aval_of(x: Any) -> ShapedArray:
         return x
     if isinstance(x, ShapeDtypeStruct):
         return ShapedArray(x.shape, x.dtype, x.weak_type)
+    if not is_arraylike(x) and (abstract := foreign_arrays.found(foreign_arrays.abstract_values, x)):
+        return abstract(x)
     array = x if isinstance(x, Array) else as_array(x)
     return ShapedArray(array.shape, array.dtype, array.weak_type)
+
+
+foreign_arrays.abstract_values.update(dict.fromkeys((Array, np.ndarray, bool, int, float, complex), aval_of))

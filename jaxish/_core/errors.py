@@ -51,7 +51,7 @@ class JaxRuntimeError(RuntimeError):
 
 
 class JaxprTypeError(TypeError):
-    """A graph is not well formed."""
+    """A graph is not well formed, or an equation does not fit its variables."""
 
 
 class InconclusiveDimensionOperation(Exception):

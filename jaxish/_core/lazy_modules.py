@@ -1,6 +1,10 @@
-"""Submodules that load when they are first named: `jax.scipy.stats` needs no import of its own."""
+"""Names that are looked up when they are first used.
+
+Submodules load then (`jax.scipy.stats` needs no import of its own), and deprecated names warn.
+"""
 
 import importlib
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,3 +18,18 @@ def attach(package: str, submodules: Sequence[str]) -> tuple[Callable[[str], Any
         return importlib.import_module(f"{package}.{name}")
 
     return getattr_, lambda: sorted(submodules)
+
+
+def deprecated(package: str, places: dict[str, tuple[str, str]]) -> Callable[[str], Any]:
+    """Return `__getattr__` for a module with deprecated names: for each the module and the name to use in its place."""
+
+    def getattr_(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, own = places[name]
+        shown = f"jax{package.removeprefix('jaxish')}.{name}"
+        place = "" if "._" in module else f" Use jax{module.removeprefix('jaxish')}.{own}."
+        warnings.warn(f"{shown} is deprecated.{place}", DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(module), own)
+
+    return getattr_

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torch._subclasses.fake_tensor import FakeTensor
+
 from . import graph
 from .array import Array, is_tracer
 
@@ -15,6 +17,20 @@ class _TracerMeta(type):
 
 class Tracer(Array, metaclass=_TracerMeta):
     """What arrays are while a transformation goes on: `isinstance(x, Tracer)`. Never instantiated."""
+
+    __slots__ = ()
+
+
+class _DynamicJaxprTracerMeta(_TracerMeta):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Array) and isinstance(instance._tensor, FakeTensor)
+
+
+class DynamicJaxprTracer(Tracer, metaclass=_DynamicJaxprTracerMeta):
+    """What arrays are while a function is traced, by no other transformation within: `isinstance(x, DynamicJaxprTracer)`.
+
+    Never instantiated.
+    """
 
     __slots__ = ()
 

@@ -11,6 +11,7 @@ import torch
 from .._core import dtypes
 from .._core.array import Array, default_torch_device
 from .._core.avals import AbstractValue, ShapedArray, aval_of
+from .._core.errors import JaxprTypeError as JaxprTypeError
 from .._core.graph import Graph
 from .primitive import Primitive
 from .printing import equation_text, jaxpr_text
@@ -18,10 +19,6 @@ from .source_info import SourceInfo
 
 Effects = set[Any]
 no_effects: Effects = set()
-
-
-class JaxprTypeError(TypeError):
-    """An equation that does not fit its variables."""
 
 
 class Var:

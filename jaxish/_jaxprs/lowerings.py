@@ -6,6 +6,10 @@ from typing import Any
 from . import custom
 
 
+class LoweringRuleContext:
+    """What JAX gives a lowering rule, as the type in its signature: nothing makes one, there is no MLIR to write into."""
+
+
 class LoweringRule:
     """What `lower_fun` makes of a function of arrays."""
 

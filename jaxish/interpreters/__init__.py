@@ -4,3 +4,4 @@ from . import ad as ad
 from . import batching as batching
 from . import mlir as mlir
 from . import partial_eval as partial_eval
+from . import xla as xla
