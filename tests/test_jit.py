@@ -560,3 +560,16 @@ def test_partial_applications_may_have_a_name():
         return [j.jit(f).__getstate__()["function_name"] for f in given]
 
     agree(program)
+
+
+class Annotated:
+    def __init__(self):
+        vars(self)["__annotations__"] = "the program's own"
+
+    def __call__(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize("transform", ["jit", "grad", "vmap", "checkpoint"])
+def test_a_callable_may_hold_something_else_by_the_name_of_annotations(transform):
+    agree(lambda lib: getattr(lib, transform)(Annotated())(np.float32(2.0) if transform == "grad" else X))

@@ -242,7 +242,7 @@ def dressed(wrapper: Any, function: Callable[..., Any]) -> Any:
         with suppress(AttributeError, TypeError):  # an instance may have something else by this name
             setattr(wrapper, name, getattr(function, name))
     for name, value in getattr(function, "__dict__", {}).items():
-        if not hasattr(type(wrapper), name):
+        if name not in functools.WRAPPER_ASSIGNMENTS and not hasattr(type(wrapper), name):
             setattr(wrapper, name, value)
     if not isinstance(getattr(function, "__name__", None), str):
         wrapper.__name__ = name_of(function)
