@@ -2,7 +2,7 @@
 
 `install()` puts a finder in front of Python's import system. It answers for `jax` and everything below it with the
 jaxish module of the same path, the very same module object, so that `jax.numpy is jaxish.numpy`. `jaxlib`, which
-libraries import for its version, is a small module of its own. Of `jax._src` there is what several libraries take from it and what
+libraries import for its version and a few classes, is a small module of its own. Of `jax._src` there is what several libraries take from it and what
 has a meaning here (`_PRIVATE`). Modules that jaxish does not have do not exist.
 """
 
@@ -80,7 +80,7 @@ class _Private(importlib.abc.Loader):
 _PRIVATE = {
     "_src": (),
     "_src.ad_util": ("jaxish.interpreters.ad", "jaxish.lax"),
-    "_src.api_util": ("jaxish.api_util",),
+    "_src.api_util": ("jaxish.api_util", "jaxish._transforms.signature"),
     "_src.checkify": ("jaxish.experimental.checkify",),
     "_src.compiler": (),
     "_src.core": ("jaxish.core", "jaxish.extend.core", "jaxish._jaxprs.context"),
@@ -104,11 +104,16 @@ _PRIVATE = {
     "_src.xla_bridge": ("jaxish.extend.backend",),
 }
 
+# Likewise of jaxlib: classes that annotations and error handlers name.
+_OF_JAXLIB = {"jaxlib.xla_client": ("jaxish._devices.devices", "jaxish.sharding")}
+
 # Names of theirs that are called otherwise here.
 _RENAMED = {
     "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
     "jax._src.xla_bridge._backends": ("jaxish._transforms.backends", "initialized_backends"),
+    "jaxlib.xla_client.ArrayImpl": ("jaxish", "Array"),
+    "jaxlib.xla_client.XlaRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
 }
 
 
@@ -123,9 +128,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         root, _, rest = fullname.partition(".")
         if fullname in ("jaxlib", "jaxlib.version"):
             return importlib.machinery.ModuleSpec(fullname, _Jaxlib(), is_package=fullname == "jaxlib")
+        if fullname in _OF_JAXLIB:
+            return importlib.machinery.ModuleSpec(fullname, _Private(_OF_JAXLIB[fullname]))
         if root == "jaxlib":
             raise ModuleNotFoundError(
-                f"No module named {fullname!r}: jaxish serves jaxlib for its version only, there is no XLA below it.",
+                f"No module named {fullname!r}: jaxish serves jaxlib for its version and a few classes, there is no XLA below it.",
                 name=fullname,
             )
         if root != "jax":
@@ -180,6 +187,10 @@ def install() -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     sys.modules["jax"] = sys.modules["jaxish"]
+    # What `import jax` has loaded: programs look in sys.modules for it.
+    loaded_by_import = {name for name in sys.modules if name.startswith("jaxish.")}
+    for rest in filter(_is_of_jax, (name.removeprefix("jaxish.") for name in loaded_by_import)):
+        sys.modules[f"jax.{rest}"] = sys.modules[f"jaxish.{rest}"]
     # pytest, which puts its finder before ours, takes the file of a module of this name for one of tests, and loads it again.
     sys.modules["jax.test_util"] = importlib.import_module("jaxish.test_util")
 

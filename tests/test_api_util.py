@@ -1,11 +1,14 @@
 """jax.api_util and jax.extend.linear_util, as libraries that wrap functions use them."""
 
 import functools
+import inspect
 from typing import Any
 
 import numpy as np
 import pytest
 from oracle import agree
+
+from jaxish._transforms import signature
 
 TREE = {"b": (1.0, [2.0]), "a": 3.0}
 
@@ -190,3 +193,17 @@ def test_safe_map_and_types():
     for value in (3.0, 1, np.ones((2, 3), np.int8), True, "text"):
         agree(lambda lib: described(lib.api_util.shaped_abstractify(value)))
     agree(lambda lib: described(lib.api_util.shaped_abstractify(lib.numpy.ones(3))))
+
+
+@pytest.mark.parametrize("argnums", [None, 0, (1, 2), 5])
+@pytest.mark.parametrize("argnames", [None, "b", ("a", "k"), ()])
+def test_positions_and_names_of_the_same_arguments(argnums, argnames):
+    from jax._src.api_util import infer_argnums_and_argnames
+
+    def function(a, b, /, c, d=1, *rest, k=2):
+        return a
+
+    def program(infer):
+        return [infer(inspect.signature(f), argnums, argnames) for f in (function, lambda a, b, k: a)]
+
+    assert program(signature.infer_argnums_and_argnames) == program(infer_argnums_and_argnames)

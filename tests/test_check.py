@@ -186,7 +186,7 @@ MISSING = [
     ("from jax import no_such_name", "jax.no_such_name"),
     ("import jax.no.such.name", "jax.no.such.name"),
     ("from jax._src.lib import xla_client", "jax._src.lib.xla_client"),
-    ("import jaxlib.xla_client", "jaxlib.xla_client"),
+    ("import jaxlib.mlir", "jaxlib.mlir"),
     ("import jax\njax.tree_map(f, x)", "jax.tree_map"),
     ("import jax\njax.Array.no_such_method", "jax.Array.no_such_method"),
     ("import jax\njax.lax.rng_uniform(0, 1, (3,))", "jax.lax.rng_uniform"),

@@ -117,6 +117,32 @@ except ModuleNotFoundError as error:
     assert result.stdout.splitlines() == lines, result.stderr
 
 
+def test_what_importing_jax_loads_is_among_the_modules_of_the_process(tmp_path):
+    code = """
+        import sys
+        import jax
+        names = ("numpy", "lax", "nn", "random", "tree_util", "tree", "sharding", "errors", "dtypes", "typing", "core", "scipy")
+        print([name for name in names if f"jax.{name}" in sys.modules])
+        print(all(sys.modules[f"jax.{name}"] is getattr(jax, name) for name in names if f"jax.{name}" in sys.modules))
+        print(sys.modules["jax.tree_util"].SequenceKey is jax.tree_util.SequenceKey, "jax._core" in sys.modules)
+    """
+    ours = run(code, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
+    theirs = run(code, "program.py", cwd=tmp_path)
+    assert ours.stdout == theirs.stdout != "", ours.stderr
+
+
+def test_classes_of_jaxlib_that_annotations_and_handlers_name(tmp_path):
+    code = """
+        import jax
+        from jaxlib import xla_client
+        print(xla_client.Device is jax.Device, xla_client.NamedSharding is jax.sharding.NamedSharding)
+        print(isinstance(jax.numpy.ones(2), xla_client.ArrayImpl), xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError)
+    """
+    ours = run(code, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
+    theirs = run(code, "program.py", cwd=tmp_path)
+    assert ours.stdout == theirs.stdout != "", ours.stderr + theirs.stderr
+
+
 def test_modules_named_like_tests_are_one(tmp_path):
     (tmp_path / "some_test.py").write_text(
         "import jax.test_util\n\ndef test_it():\n    assert jax.test_util.check_grads\n"

@@ -14,6 +14,7 @@ from oracle import agree
 
 import jaxish
 import jaxish.flatten_util
+from jaxish._core import tree
 
 
 class Point(NamedTuple):
@@ -381,3 +382,34 @@ def test_where_a_tree_is_no_prefix(name):
         ]
 
     assert told(jaxish) == told(jax)
+
+
+class Swap:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+NODES = [
+    (1, 2), [1, 2], {"b": 1, "a": 2}, None, collections.OrderedDict(b=1, a=2), collections.defaultdict(int, b=1, a=2), Swap(1, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: type(node).__name__)
+def test_the_table_of_nodes_takes_them_apart_and_makes_them(node):
+    from jax._src.tree_util import _registry
+
+    for lib in (jax, jaxish) if type(node) is Swap else ():
+        lib.tree_util.register_pytree_node(Swap, lambda x: ((x.b, x.a), "data"), lambda _, children: Swap(*children))
+
+    def parts(table):
+        entry = table[type(node)]
+        children, data = entry.to_iter(node)
+        made = entry.from_iter(data, [child * 10 for child in children])
+        return list(children), data, vars(made) if type(node) is Swap else made
+
+    assert parts(tree.node_types) == parts(_registry)
+
+
+def test_the_table_of_nodes_has_no_leaves():
+    with pytest.raises(KeyError):
+        tree.node_types[int]

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import optree
@@ -227,14 +227,45 @@ class _Registration(NamedTuple):
 
 
 _REGISTRY: dict[type, _Registration] = {}
-_BUILTIN_NODES = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
 
 
-class _NodeTypes(Collection[type]):
+class NodeFunctions(NamedTuple):
+    """How a node is taken apart, into children and static data, and made of the data and other children."""
+
+    to_iter: Callable[[Any], tuple[Iterable[Any], Any]]
+    from_iter: Callable[[Any, Iterable[Any]], Any]
+
+
+def _sorted_items(node: dict[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    keys = tuple(sorted(node))
+    return tuple(node[key] for key in keys), keys
+
+
+def _default_items(node: Any) -> tuple[tuple[Any, ...], Any]:
+    children, keys = _sorted_items(node)
+    return children, (node.default_factory, keys)
+
+
+_BUILTIN_NODES = {
+    tuple: NodeFunctions(lambda node: (node, None), lambda _, children: tuple(children)),
+    list: NodeFunctions(lambda node: (node, None), lambda _, children: list(children)),
+    dict: NodeFunctions(_sorted_items, lambda keys, children: dict(zip(keys, children, strict=True))),
+    type(None): NodeFunctions(lambda _: ((), None), lambda _, children: None),
+    collections.OrderedDict: NodeFunctions(
+        lambda node: (list(node.values()), tuple(node)),
+        lambda keys, children: collections.OrderedDict(zip(keys, children, strict=True)),
+    ),
+    collections.defaultdict: NodeFunctions(
+        _default_items, lambda data, children: collections.defaultdict(data[0], zip(data[1], children, strict=True))
+    ),
+}
+
+
+class _NodeTypes(Mapping[type, NodeFunctions]):
     """The classes that are inner nodes of pytrees, those of named tuples apart, as they are registered."""
 
-    def __contains__(self, kind: object) -> bool:
-        return kind in _REGISTRY or kind in _BUILTIN_NODES
+    def __getitem__(self, kind: type) -> NodeFunctions:
+        return _BUILTIN_NODES[kind] if kind in _BUILTIN_NODES else NodeFunctions(*_REGISTRY[kind][:2])
 
     def __iter__(self) -> Iterator[type]:
         return iter((*_BUILTIN_NODES, *_REGISTRY))

@@ -2,7 +2,7 @@
 
 import inspect
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,11 +154,27 @@ def _resolved(
             f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args."
         )
     normal = tuple(n % len(positional) if n < 0 and positional else n for n in numbers)
-    if argnames is None:
-        names = tuple(positional[n].name for n in normal if n < len(positional) and positional[n].name in named)
-    elif argnums is None:
-        normal = tuple(i for i, p in enumerate(positional) if p.name in names)
+    normal, names = _implied(parameters, None if argnums is None else normal, argnames)
     return normal, frozenset(names)
+
+
+def infer_argnums_and_argnames(
+    sig: inspect.Signature, argnums: int | Iterable[int] | None, argnames: str | Iterable[str] | None
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return positions and names of the same arguments of a function; those that are None follow from the others."""
+    return _implied(sig.parameters.values(), argnums, argnames)
+
+
+def _implied(
+    parameters: Iterable[inspect.Parameter], argnums: Any, argnames: Any
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    numbers, names = _as_tuple(argnums, int), _as_tuple(argnames, str)
+    either = {i: p.name for i, p in enumerate(parameters) if p.kind is p.POSITIONAL_OR_KEYWORD}
+    if argnames is None:
+        names = tuple(name for i, name in either.items() if i in numbers)
+    elif argnums is None:
+        numbers = tuple(i for i, name in either.items() if name in names)
+    return numbers, names
 
 
 def _hashable(value: Any) -> tuple[type, Any]:
