@@ -107,9 +107,7 @@ class Compiler:
 
     def _worker_compiles(self, request: Any) -> bool:
         """Have the worker fill the cache; tell whether it did. Raises its error. One that dies is replaced."""
-        message = pickle.dumps(
-            (config.cache_dir.value or config.compilation_cache_dir.value, config.cache_max_size.value, request)
-        )
+        message = pickle.dumps((cache.chosen(), config.cache_max_size.value, request))
         while self._deaths < _DEATHS and not self._stopped:
             try:
                 worker = self._running()

@@ -52,13 +52,29 @@ def warn(trouble: str) -> None:
 
 def root() -> pathlib.Path:
     """Return the folder of the cache, which need not exist yet. Raises `Unusable` where the user has no place for it."""
-    chosen = config.cache_dir.value or config.compilation_cache_dir.value
-    path = os.path.expanduser(chosen) if chosen else os.path.join(_users_caches(), "jaxish")
-    if "://" in path:
-        raise Unusable(f"{path} is no folder of this machine. Set jax_compilation_cache_dir to one.")
+    given = chosen()
+    path = os.path.expanduser(given) if given else os.path.join(_users_caches(), "jaxish")
     if path.startswith("~"):
         raise Unusable(f"there is no home folder for {path}. Set JAXISH_CACHE_DIR to a folder of your own.")
     return pathlib.Path(os.path.abspath(path))
+
+
+def chosen() -> str | None:
+    """Return the folder that the user has chosen, None for that of all programs of the user's."""
+    given = config.cache_dir.value or config.compilation_cache_dir.value
+    if given and "://" in given:
+        _warn_of_elsewhere(given)
+        return None
+    return given
+
+
+@functools.cache
+def _warn_of_elsewhere(path: str) -> None:
+    warnings.warn(
+        f"{path!r} is no folder of this machine: what is compiled is kept where it is without jax_compilation_cache_dir. Set "
+        "that to a folder.",
+        stacklevel=4,
+    )
 
 
 def set_cache_dir(path: str | None) -> None:

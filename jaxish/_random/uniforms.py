@@ -199,8 +199,7 @@ def truncated_normal(
     typed, _ = check_key("truncated_normal", key)
     found = float_dtype("truncated_normal", dtype)
     target = dtypes.to_torch(found)
-    is_usual = type(lower) is type(upper) is float and target is torch.float32
-    if is_usual and not graph.tracing:
+    if type(lower) is float and type(upper) is float and target is torch.float32 and not graph.tracing:
         sizes, device = sample_shape("truncated_normal", shape, lower, upper), typed._tensor.device
         bounds = [torch.tensor(b, dtype=target, device=device) for b in _constant_cut(lower, upper, target)]
     else:
