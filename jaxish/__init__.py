@@ -142,6 +142,7 @@ if _TYPE_CHECKING:
     from . import api_util as api_util
     from . import custom_derivatives as custom_derivatives
     from . import experimental as experimental
+    from . import ffi as ffi
     from . import functorch as functorch
     from . import interop as interop
     from . import interpreters as interpreters
@@ -154,6 +155,7 @@ _LAZY = (
     "custom_derivatives",
     "experimental",
     "export",
+    "ffi",
     "functorch",
     "interop",
     "interpreters",

@@ -2,3 +2,4 @@
 
 from .._experimental.hijax import cur_qdd as cur_qdd
 from .._transforms.callbacks import io_callback as io_callback
+from . import compilation_cache as compilation_cache
