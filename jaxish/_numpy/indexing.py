@@ -303,8 +303,8 @@ def _batch_rank(indices: Sequence[Tensor]) -> int:
 def _check_broadcast(indices: Sequence[Tensor]) -> None:
     if len(indices) > 1:
         try:
-            np.broadcast_shapes(*(i.shape for i in indices))
-        except ValueError:
+            torch.broadcast_shapes(*(i.shape for i in indices))
+        except RuntimeError:
             shapes = [tuple(i.shape) for i in indices]
             raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
 
@@ -386,7 +386,7 @@ def put_index(
     indices = [i for _, i in plan.arrays]
     _check_broadcast(indices)
     view = plan.view(t)
-    batch = np.broadcast_shapes(*(i.shape for i in indices))
+    batch = torch.broadcast_shapes(*(i.shape for i in indices))
     rest = [n for d, n in enumerate(view.shape) if d not in dims]
     result = (*rest[: plan.position], *batch, *rest[plan.position :])
     values = _broadcast_values(values, result)
