@@ -39,6 +39,7 @@ ON_THE_CPU = {
     "_lax/linalg/primitives.py:_schur": "LAPACK's results, which are moved",
     "_numpy/indexing.py:_numpy_item": "a mask, of whose values index arrays are made, which are moved",
     "_experimental/sparse/linalg.py:run": "what SciPy's sparse solver computed",
+    "_random/uniforms.py:_constant_cut": "numbers, of which Python floats are made",
     "_random/shuffles.py:_one": "an order that NumPy sorted, for a key on the CPU",
     "_scipy/linalg/tridiagonal.py:run": "what LAPACK computed, through SciPy",
 }
