@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, errors, selection, unsigned
+from .._core import dtypes, errors, graph, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, number_in, tensor_of
 from .._core.dimensions import canonical_axis, canonical_shape
 from .._core.extended import ExtendedArray, refuse
@@ -62,20 +62,20 @@ def integers_between(key: KeyArray, shape: tuple[int, ...], minval: Any, maxval:
     """Return integers in [minval, maxval)."""
     check_arraylike("randint", minval, maxval)
     check_shape("randint", shape, shape_of(minval), shape_of(maxval))
-    minval, maxval = (as_array(_real("randint", b), key._tensor.device) for b in (minval, maxval))
-    target = dtypes.to_torch(dtype)
-    if dtype.itemsize == 8:
-        return _draw_64(key, shape, *_bounds_64(minval, maxval, target))
-    info = np.iinfo(dtype)
-    low, high = _wide(minval), _wide(maxval)
-    if dtype.itemsize < 4:
-        # These are drawn as int32, in which the upper bound cannot be out of range.
-        low, high = low.clamp(int(info.min), int(info.max)), high.clamp(int(info.min), int(info.max) + 1)
-        info, target = np.iinfo(np.int32), torch.int32
-    span, multiplier = _span(low, high, info)
-    low = low.clamp(int(info.min), int(info.max)).to(torch.int32)
-    offsets = draw(_OFFSETS, key._impl, split_keys(key, 2), shape, span, multiplier, low)
-    return convert(offsets.view(target), dtypes.to_torch(dtype))
+    target, device = dtypes.to_torch(dtype), key._tensor.device
+    if _is_word(minval) and _is_word(maxval) and dtype.itemsize <= 4 and not graph.tracing:
+        span = [torch.tensor(n, dtype=t, device=device) for n, t in _constant_span(minval, maxval, dtype)]
+    else:
+        minval, maxval = (as_array(_real("randint", b), device) for b in (minval, maxval))
+        if dtype.itemsize == 8:
+            return _draw_64(key, shape, *_bounds_64(minval, maxval, target))
+        span = _span(minval, maxval, np.iinfo(dtype))
+    offsets = draw(_OFFSETS, key._impl, split_keys(key, 2), shape, *span)
+    return convert(offsets.view(target) if dtype.itemsize == 4 else offsets, target)
+
+
+def _is_word(bound: Any) -> bool:
+    return type(bound) is int and bound.bit_length() < 32
 
 
 def _real(function: str, bound: Any) -> Any:
@@ -100,8 +100,13 @@ def _is_inexact(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _span(low: Tensor, high: Tensor, info: Any) -> tuple[Tensor, Tensor]:
-    """Return how many values there are (as float64; 0 for all 2**32), and 2**32 modulo that."""
+def _span(minval: Array, maxval: Array, info: np.iinfo) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how many values there are (as float64; 0 for all 2**32), 2**32 modulo that, and the first one's bits."""
+    low, high = _wide(minval), _wide(maxval)
+    if info.bits < 32:
+        # These are drawn as int32, in which the upper bound cannot be out of range.
+        low, high = low.clamp(int(info.min), int(info.max)), high.clamp(int(info.min), int(info.max) + 1)
+        info = np.iinfo(np.int32)
     beyond = high > int(info.max)
     low, high = (t.clamp(int(info.min), int(info.max)) for t in (low, high))
     empty = high <= low
@@ -109,7 +114,14 @@ def _span(low: Tensor, high: Tensor, info: Any) -> tuple[Tensor, Tensor]:
     span = span & 0xFFFFFFFF
     divisor = torch.where(span == 0, 2**62, span)
     half = torch.remainder(torch.full_like(span, 2**16), divisor)
-    return span.double(), torch.remainder((half * half) & 0xFFFFFFFF, divisor).to(torch.int32)
+    return span.double(), torch.remainder((half * half) & 0xFFFFFFFF, divisor).to(torch.int32), low.to(torch.int32)
+
+
+@functools.lru_cache(maxsize=256)
+def _constant_span(minval: int, maxval: int, dtype: np.dtype) -> list[tuple[float, torch.dtype]]:
+    # It takes 0.1 ms, operator by operator.
+    bounds = (as_array(b, torch.device("cpu")) for b in (minval, maxval))
+    return [(t.item(), t.dtype) for t in _span(*bounds, np.iinfo(dtype))]
 
 
 def _offset(high: Tensor, low: Tensor, span: Tensor, multiplier: Tensor, start: Tensor) -> Tensor:
