@@ -18,6 +18,31 @@ def check(*programs):
     assert not wrong, "\n".join(wrong)
 
 
+PRINTED = {
+    **{f"float32 of {n}": f"jnp.full((1, {n}), -1.4583895)" for n in range(1, 13)},
+    **{f"float16 of {n}": f"jnp.full({n}, -1.4583895, jnp.float16)" for n in range(5, 10)},
+    "weak row": "jnp.asarray(2.5) * jnp.ones(())",
+    "empty": "jnp.zeros(0)",
+    "no rows": "jnp.zeros((0, 3), int)",
+    "many": "jnp.arange(2000, dtype=jnp.uint16)",
+    "key": "jax.random.key(0)",
+    "scalar": "jnp.float32(2.5)",
+}
+
+
+@pytest.mark.parametrize("made", PRINTED.values(), ids=PRINTED)
+@pytest.mark.parametrize("text", ["repr(x)", "str([x])", "f'{x}'", "f'{x:>12}'", "f'{x:.1f}'"])
+def test_arrays_are_written_as_jax_writes_them(made, text):
+    agree(lambda jax: eval(text, {"x": eval(made, {"jax": jax, "jnp": jax.numpy})}))
+
+
+def test_traced_values_have_no_format():
+    def written(jax):
+        jax.jit(lambda x: f"{x:.2f}")(1.0)
+
+    agree(written)
+
+
 def test_arrays_from_python():
     check(
         lambda jax, jnp, x: jnp.array(1),

@@ -255,7 +255,7 @@ class KeyArray(ExtendedArray):
     __str__ = __repr__
 
     def __format__(self, format_spec: str) -> str:
-        return format(repr(self), format_spec)
+        return object.__format__(self, format_spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (to_numpy(self._tensor), self._impl.name)
