@@ -170,6 +170,68 @@ def _scan_in(jitted, *args):
     return next(n.target for n in graph.nodes if hasattr(n.target, "carries"))
 
 
+MATRICES = {
+    "inverse": lambda j, a, c: j.numpy.linalg.inv(a) @ c,
+    "inverse of a singular matrix": lambda j, a, c: j.numpy.linalg.inv(a.at[1].set(0)) @ c,
+    "cholesky": lambda j, a, c: j.numpy.linalg.cholesky(a @ a.T + 1) @ c,
+    "cholesky, upper": lambda j, a, c: j.scipy.linalg.cholesky(a @ a.T + 1) @ c,
+    "cholesky of what is not positive": lambda j, a, c: j.numpy.linalg.cholesky(-a @ a.T) @ c,
+    "a solve by cholesky": lambda j, a, c: j.scipy.linalg.cho_solve(j.scipy.linalg.cho_factor(a @ a.T + 1), c),
+    "a positive solve": lambda j, a, c: j.scipy.linalg.solve(a @ a.T + 1, c, assume_a="pos"),
+    "a lower solve": lambda j, a, c: j.scipy.linalg.solve_triangular(a, c, lower=True),
+    "an upper solve": lambda j, a, c: j.scipy.linalg.solve_triangular(a, c),
+    "a transposed solve": lambda j, a, c: j.scipy.linalg.solve_triangular(a, c, lower=True, trans=1, unit_diagonal=True),
+    "solves from the right": lambda j, a, c: j.lax.linalg.triangular_solve(a, a + 1, lower=True) @ c,
+    "upper solves from the right": lambda j, a, c: j.lax.linalg.triangular_solve(a, a + 1, transpose_a=True) @ c,
+    "qr": lambda j, a, c: sum(j.numpy.linalg.qr(a)) @ c,
+    "qr of a tall matrix": lambda j, a, c: j.numpy.linalg.qr(a[:, :2])[0] @ j.numpy.linalg.qr(a[:, :2])[1] @ c[:2],
+    "all of qr": lambda j, a, c: j.numpy.linalg.qr(a[:, :2], "complete")[0] @ c,
+    "qr of a wide matrix": lambda j, a, c: j.numpy.linalg.qr(a[:2])[1] @ c,
+    "qr of zeros": lambda j, a, c: j.numpy.linalg.qr(a * 0)[0] @ c,
+    "determinants": lambda j, a, c: c * j.numpy.linalg.det(a) + j.numpy.linalg.det(j.numpy.kron(a, a[:2, :2])),
+    "sign and logarithm of determinants": lambda j, a, c: sum(j.numpy.linalg.slogdet(a[::-1])) * c,
+    "a solve": lambda j, a, c: j.numpy.linalg.solve(a[::-1], c),
+    "solves of a batch": lambda j, a, c: j.vmap(j.numpy.linalg.solve)(j.numpy.stack([a, a.T]), j.numpy.stack([c, -c]))[1],
+    "factors of a batch": lambda j, a, c: j.vmap(j.numpy.linalg.qr)(j.numpy.stack([a, -a.T]))[0][1] @ c,
+    "norms": lambda j, a, c: j.numpy.linalg.norm(a, axis=0) + j.numpy.linalg.norm(c, 1) + j.numpy.linalg.norm(c, np.inf),
+    "cross products": lambda j, a, c: j.numpy.cross(c, a).sum(0) + j.numpy.cross(a, a.T, axis=0)[1],
+    "sorted": lambda j, a, c: j.numpy.sort(c) + j.numpy.sort(c, descending=True) * 0.5 + j.numpy.argsort(j.numpy.sign(c)),
+    "sorted with NaN": lambda j, a, c: j.numpy.sort(c.at[0].set(np.nan)),
+    "sorted integers": lambda j, a, c: j.numpy.sort((c * 100).astype("int8")) + j.numpy.argsort(c > 0),
+    "the greatest": lambda j, a, c: c + j.lax.top_k(j.numpy.tile(c, 5), 7)[0].sum() * 0.01 + j.lax.top_k(c * np.float32([3, 1, 2]), 2)[1][1],
+    "the median": lambda j, a, c: c * 0.5 + j.numpy.median(j.numpy.tile(a @ c, 9)),
+    "a permutation": lambda j, a, c: j.random.permutation(j.random.PRNGKey(3), c),
+    "sorted columns": lambda j, a, c: j.numpy.sort(a, 0)[1] + j.numpy.argsort(j.numpy.stack([a, -a]), 1)[1].sum(0) * 0.1,
+    "diagonals": lambda j, a, c: j.numpy.diag(a) + j.numpy.diag(c, 1)[:3, :3].sum(0) + j.numpy.diag(c, -1)[1:, 0].sum(),
+    "diagonals of a batch": lambda j, a, c: j.numpy.diagonal(j.numpy.stack([a, a.T]), 1, 1, 2)[1].sum() + c,
+    "a density": lambda j, a, c: c + j.scipy.stats.multivariate_normal.logpdf(c, c[::-1], a @ a.T) * 0.01,
+    "special functions": lambda j, a, c: j.scipy.special.gammaln(c * c + 1) + j.scipy.special.xlogy(c, c * c),
+    "a jacobian": lambda j, a, c: j.jacfwd(lambda x: a @ j.numpy.sin(x))(c) @ c,
+    "padded": lambda j, a, c: j.numpy.pad(c, (2, 1), constant_values=0.5)[1:4] + j.lax.pad(c, 0.1, [(-1, 1, 0)]),
+    "derivative of a cholesky": lambda j, a, c: j.grad(lambda x: j.numpy.linalg.cholesky(a @ a.T + j.numpy.outer(x, x)).sum())(c),
+    "derivative of an inverse": lambda j, a, c: j.grad(lambda x: j.numpy.linalg.inv(a + j.numpy.outer(x, x)).sum())(c),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_factorizations_and_sorting_in_a_loop(name, monkeypatch):
+    refused = []
+    monkeypatch.setattr(loop_values.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
+
+    def program(j):
+        start = j.numpy.asarray(M + 2 * np.eye(3, dtype=np.float32)), j.numpy.asarray(V)
+
+        def step(state, x):
+            a, c = state
+            found = MATRICES[name](j, a, c)
+            return (a + 0.01 * j.numpy.outer(c, c), j.numpy.tanh(c + found) + x), found
+
+        return j.lax.scan(step, start, np.ones((4, 3), np.float32) * 0.1)
+
+    agree(program, rtol=2e-4, atol=2e-5)
+    assert not refused
+
+
 DRAWS = {
     "normal": lambda j, k, x: j.random.normal(k, x.shape),
     "uniform": lambda j, k, x: j.random.uniform(k, x.shape, minval=-1, maxval=x),

@@ -22,7 +22,7 @@ from .._core import graph
 from .._core.graph import Graph
 from .._core.primitive import Primitive
 from .._core.target import LOOP
-from . import loop_indexing
+from . import loop_indexing, loop_matrices
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
 from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over, unflat
 
@@ -37,7 +37,7 @@ _UNDERSTOOD = {
     "alpha", "rounding_mode", "min", "max", "keepdim", "dtype", "layout", "device", "pin_memory", "memory_format",
     "non_blocking",
 }  # fmt: skip
-_SEVERAL_RESULTS = ("_linalg_solve_ex", "split_with_sizes", "split", "unbind")
+_SEVERAL_RESULTS = ("split_with_sizes", "split", "unbind")
 
 
 def _no_element(index: Sequence[str]) -> str:
@@ -148,12 +148,20 @@ class Emitter:
         elif isinstance(node.target, Primitive) and (nested := getattr(self, f"_nested_{name}", None)) is not None:
             self.several[node] = nested(node, node.target, [self._held(v) for v in self._arguments(node)])
             return Value((), torch.bool, _no_element)
+        elif name in loop_matrices.CALLS and _namespace(node) == "aten":
+            self.several[node] = self._called(name, node)
+            if not isinstance(meta, Tensor):
+                return Value((), torch.bool, _no_element)
+            value = self.several[node][0]
         elif name in _SEVERAL_RESULTS or (isinstance(node.target, Primitive) and name in INSTRUCTIONS):
             return Value((), torch.bool, _no_element)  # nothing reads it but getitem, which looks at the node
         elif not isinstance(meta, Tensor) or meta.dtype not in C_TYPES or _namespace(node) != "aten":
             raise Unsupported(str(node.target))
-        elif not set(node.kwargs) <= _UNDERSTOOD:
+        elif not set(node.kwargs) <= _UNDERSTOOD | ({"dim"} if name == "linalg_cross" else set()):
             raise Unsupported(f"{name} with {', '.join(node.kwargs)}")
+        elif name == "copy_" and _is_new(node.args[0]):
+            shape, new = tuple(meta.shape), self.values[node.args[1]]  # pyright: ignore
+            value = Value(shape, meta.dtype, lambda i: _at(new, i, shape, meta.dtype))
         elif node.target is torch.ops.aten.view.dtype:
             value = self._same_bits(tuple(meta.shape), self._arguments(node)[0], meta.dtype)
         elif (view := getattr(self, f"_view_{name}", None)) is not None:
@@ -183,11 +191,12 @@ class Emitter:
     def _part(self, source: Any, index: Any) -> Value:
         """Return one result of an operator that has several."""
         if source in self.several:
-            return self.several[source][index]
+            found, shape = self.several[source][index : index + 1], tuple(source.meta["val"][index].shape)
+            if not found:
+                raise Unsupported(f"result {index} of {source.target}")
+            return found[0] if found[0].shape == shape else self._view_slice(shape, found[0], -1, 0, shape[-1])
         name, given = source.target.__name__.split(".")[0], self._arguments(source)
         shape, operand = tuple(source.meta["val"][index].shape), given[0]
-        if name == "_linalg_solve_ex" and index == 0 and len(operand.shape) == 2:
-            return self._solved(operand, given[1], shape)
         if name in ("split_with_sizes", "split", "unbind"):
             dim = (given[-1] if len(given) > (1 if name == "unbind" else 2) else 0) % len(operand.shape)
             if name == "unbind":
@@ -199,15 +208,17 @@ class Emitter:
             return self.stored(self._elementwise(INSTRUCTIONS[name], name, given, shape, dtype))
         raise Unsupported(f"result {index} of {name}")
 
-    def _solved(self, matrix: Value, right: Value, shape: tuple[int, ...]) -> Value:
-        """Emit Gaussian elimination with row pivoting; return the solution of `matrix` x = `right`."""
-        size, columns, dtype = matrix.shape[0], math.prod(shape[1:]), matrix.dtype
-        a, b = self._declared(matrix.shape, dtype), self._declared(shape, dtype)
-        index = ["i0", "i1"][: len(shape)]
-        self.lines.append(f"{loops_over(['i0', 'i1'], matrix.shape)}{a}[i0*{size}+i1] = {matrix.load(['i0', 'i1'])};")
-        self.lines.append(f"{loops_over(index, shape)}{b}[{flat_index(index, shape)}] = {right.load(index)};")
-        self.lines.append(f"solve<{C_TYPES[dtype]}, {size}, {columns}>({a}, {b});")
-        return Value(shape, dtype, lambda i: f"{b}[{flat_index(i, shape)}]")
+    def _called(self, name: str, node: fx.Node) -> list[Value]:
+        """Emit a call of a C++ function on small arrays, for each of a batch; return its results."""
+        call = loop_matrices.CALLS[name](*self._arguments(node), **node.kwargs)
+        values = [value for value, _ in call.operands]
+        types = [*((v.shape, v.dtype) for v in values), *((shape, dtype) for shape, dtype, _ in call.made)]
+        names = [self._declared(shape, dtype) for shape, dtype in types]
+        self.lines += carry_over(names[: len(values)], [replace(v, place=None) for v in values])
+        place = f"n{next(self._names)}"
+        batch, arguments = loop_matrices.arguments(call, names, [shape for shape, _ in types], place)
+        self.lines.append(f"for (int {place} = 0; {place} < {batch}; ++{place}) {call.function}({arguments});")
+        return [in_buffer(names[r], *types[r]) for r in call.results]
 
     def _arguments(self, node: fx.Node) -> list[Any]:
         return [self.values[a] if isinstance(a, fx.Node) else a for a in node.args]
@@ -229,7 +240,7 @@ class Emitter:
         compute = getattr(self, f"_compute_{name}", None)
         if compute is None:
             raise Unsupported(name)
-        return compute(shape, dtype, *args, **{k: v for k, v in node.kwargs.items() if k in ("min", "max")})
+        return compute(shape, dtype, *args, **{k: v for k, v in node.kwargs.items() if k in ("min", "max", "dim")})
 
     def _elementwise(
         self, operation: Operator, name: str, operands: Sequence[Any], shape: tuple[int, ...], dtype: torch.dtype
@@ -278,6 +289,9 @@ class Emitter:
     def _compute_ones(self, shape: tuple[int, ...], dtype: torch.dtype, *_: Any) -> Value:
         return self._filled(shape, dtype, 1)
 
+    def _compute_eye(self, shape: tuple[int, ...], dtype: torch.dtype, *_: Any) -> Value:
+        return Value(shape, dtype, lambda i: f"({C_TYPES[dtype]})(({i[0]}) == ({i[1]}))")
+
     def _compute_arange(self, shape: tuple[int, ...], dtype: torch.dtype, *bounds: Any) -> Value:
         start, step = bounds[0] if len(bounds) > 1 else 0, bounds[2] if len(bounds) > 2 else 1
         wide = torch.float64 if dtype.is_floating_point else torch.int64
@@ -307,6 +321,18 @@ class Emitter:
     def _compute_tril(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
         return self._inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) <= {diagonal}", [*i]), shape)
 
+    def _compute_diag_embed(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, offset: int = 0, first: int = -2, second: int = -1
+    ) -> Value:
+        if (first % len(shape), second % len(shape)) != (len(shape) - 2, len(shape) - 1):
+            raise Unsupported("a diagonal of other dimensions than the last")
+        down = max(-offset, 0)
+
+        def place(i: Sequence[str]) -> tuple[str, list[str]]:
+            return f"({i[-1]})-({i[-2]}) == {offset}", [*i[:-2], f"({i[-2]})-{down}"]
+
+        return self._inserted(dtype, None, x, place, shape)
+
     def _compute_triu(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
         return self._inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) >= {diagonal}", [*i]), shape)
 
@@ -324,6 +350,31 @@ class Emitter:
             f"{loops_over(index, value.shape)}{name}[{flat_index(index, value.shape)}] = {value.load(index)};"
         )
         return in_buffer(name, value.shape, value.dtype)
+
+    def _compute_constant_pad_nd(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, widths: Sequence[int], number: Any = 0
+    ) -> Value:
+        first = [0] * len(shape)
+        first[len(shape) - len(widths) // 2 :] = widths[-2::-2]  # the last dimension's come first
+        around = None if number == 0 else self._filled(shape, dtype, number)
+
+        def place(index: Sequence[str]) -> tuple[str, list[str]]:
+            inner = [f"(({i})-({f}))" for i, f in zip(index, first, strict=True)]
+            return " && ".join(f"{i} >= 0 && {i} < {n}" for i, n in zip(inner, x.shape, strict=True)), inner
+
+        return self._inserted(dtype, around, x, place, shape)
+
+    def _compute_linalg_cross(
+        self, shape: tuple[int, ...], dtype: torch.dtype, a: Value, b: Value, dim: int = -1
+    ) -> Value:
+        a, b, axis = self._held(a), self._held(b), dim % len(shape)
+
+        def load(index: Sequence[str]) -> str:
+            x, y = ([f"({i}+{d})%3" if n == axis else i for n, i in enumerate(index)] for d in (1, 2))
+            products = (f"{_at(a, p, shape, dtype)} * {_at(b, q, shape, dtype)}" for p, q in ((x, y), (y, x)))
+            return f"({' - '.join(products)})"
+
+        return Value(shape, dtype, load)
 
     def _held(self, value: Value) -> Value:
         return value if value.is_held else self.stored(value)
@@ -738,6 +789,26 @@ class Emitter:
     def _view_expand(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
         return Value(shape, x.dtype, lambda i: x.load(broadcast(i, x.shape)))
 
+    def _view_diagonal(
+        self, shape: tuple[int, ...], x: Value, offset: int = 0, first: int = 0, second: int = 1
+    ) -> Value:
+        row, column = first % len(x.shape), second % len(x.shape)
+
+        def index(i: Sequence[str]) -> list[str]:
+            others = iter(i[:-1])
+            of = {row: f"({i[-1]})+{max(-offset, 0)}", column: f"({i[-1]})+{max(offset, 0)}"}
+            return [of[d] if d in of else next(others) for d in range(len(x.shape))]
+
+        return Value(shape, x.dtype, lambda i: x.load(index(i)))
+
+    def _view_repeat(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
+        own = len(x.shape)
+        return Value(
+            shape,
+            x.dtype,
+            lambda i: x.load([f"({v})%{n}" for v, n in zip(i[len(i) - own :], x.shape, strict=True)]),
+        )
+
     def _view_select(self, shape: tuple[int, ...], x: Value, dim: int, index: int) -> Value:
         axis, place = dim % len(x.shape), index % x.shape[dim]
         return Value(shape, x.dtype, lambda i: x.load([*i[:axis], str(place), *i[axis:]]))
@@ -782,6 +853,11 @@ def _after_loop(state: Sequence[Value], lent: Sequence[bool]) -> list[Value]:
 
 def _is_first_slice(part: fx.Node, whole: fx.Node, dim: int) -> bool:
     return part.target is torch.ops.aten.slice.Tensor and part.args == (whole, dim, 0, 1)
+
+
+def _is_new(x: Any) -> bool:
+    """Tell whether nothing reads the elements that x is made with."""
+    return len(x.users) == 1 and x.target in (torch.ops.aten.zeros.default, torch.ops.aten.empty.memory_format)
 
 
 def _namespace(node: fx.Node) -> str:

@@ -45,6 +45,7 @@ FUNCTION logaddexp(T a, T b) {
   return a == b && std::isinf(a) ? a : maximum(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
 template <class T> static inline bool is_nan(T a) { return a != a; }
+FUNCTION xlogy(T a, T b) { return is_nan(b) ? b : a == 0 ? T(0) : a * std::log(b); }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
 static inline bool out_of_range(int64_t distance, int width) { return distance < 0 || distance >= width; }
 FUNCTION shift_left(T a, T b) { return out_of_range(b, width<T>) ? T(0) : T(Wrapping<T>(a) << b); }
@@ -112,25 +113,4 @@ template <int n> static inline int64_t at(int64_t i) {  // an index, which count
   return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
 template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
-template <class T, int n, int m> static void solve(T* a, T* b) {  // Gaussian elimination with row pivoting, in place
-  for (int k = 0; k < n; ++k) {
-    int p = k;
-    for (int i = k + 1; i < n; ++i) if (std::abs(a[i*n+k]) > std::abs(a[p*n+k])) p = i;
-    if (p != k) {
-      for (int j = 0; j < n; ++j) { T t = a[k*n+j]; a[k*n+j] = a[p*n+j]; a[p*n+j] = t; }
-      for (int j = 0; j < m; ++j) { T t = b[k*m+j]; b[k*m+j] = b[p*m+j]; b[p*m+j] = t; }
-    }
-    for (int i = k + 1; i < n; ++i) {
-      T f = a[i*n+k] / a[k*n+k];
-      for (int j = k; j < n; ++j) a[i*n+j] -= f * a[k*n+j];
-      for (int j = 0; j < m; ++j) b[i*m+j] -= f * b[k*m+j];
-    }
-  }
-  for (int k = n - 1; k >= 0; --k)
-    for (int j = 0; j < m; ++j) {
-      T t = b[k*m+j];
-      for (int i = k + 1; i < n; ++i) t -= a[k*n+i] * b[i*m+j];
-      b[k*m+j] = t / a[k*n+k];
-    }
-}
 """

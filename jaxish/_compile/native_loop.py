@@ -33,7 +33,7 @@ from torch import Tensor
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
-from . import progress
+from . import loop_matrices, progress
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -212,7 +212,7 @@ def _function(declared: Sequence[str], loop: str, body: Sequence[str]) -> str:
     shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
     head = "\n  ".join([*shifts, *declared])
     signature = 'extern "C" void loop(const void** in, void** out, int64_t length, bool reverse)'
-    return f"{PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
+    return f"{PRELUDE}{loop_matrices.PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
 
 
 class NativeLoop:

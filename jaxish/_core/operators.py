@@ -75,7 +75,7 @@ _NAMES = {
         "clamp clamp_min:max clamp_max:min maximum:max minimum:min fmod:rem remainder:rem nextafter where:select_n "
         "masked_fill:select_n polygamma bitwise_left_shift:shift_left __lshift__:shift_left "
         "bitwise_right_shift:shift_right_arithmetic __rshift__:shift_right_arithmetic tanh_backward sigmoid_backward "
-        "isfinite:is_finite log10 logaddexp hypot copysign signbit"
+        "isfinite:is_finite log10 logaddexp hypot copysign signbit xlogy"
     ),
     Kind.COMPARISON: "eq ne lt le gt ge isnan isinf",
     Kind.LOGICAL: (

@@ -128,6 +128,11 @@ CASES += [
     *_parts(
         "iuf", [f"({_PAIR} * jnp.arange(2, dtype=a.dtype))[1]", f"jnp.full_like({_PAIR}, 2)[0] + jnp.ones_like(a)"]
     ),
+    *_parts(
+        "iuf",
+        [f"(jnp.pad({_PAIR}, (1, 2), constant_values=3) + jnp.tile(b, 5))[2]", f"jnp.diag(jnp.diag({_SQUARE}))[1, 1]"],
+    ),
+    *_parts("iuf", [f"jnp.tile({_PAIR}, 3)[3]", f"(jnp.eye(2, dtype=a.dtype) + {_SQUARE})[0, 0]"]),
     *_parts("f", [f"jnp.linalg.solve({_SQUARE} + 9 * jnp.eye(2, dtype=a.dtype), {_PAIR})[0]"], exact=False),
     *_parts("f", [f"j.grad(lambda a: ({_SQUARE} @ {_SQUARE} @ {_PAIR})[0])(a)"], exact=False),
     *_parts("f", [f"j.grad(lambda a: (jnp.swapaxes({_SQUARE}, 0, 1)[1] * {_PAIR}[::-1])[jnp.array([0, 1])].sum())(a)"]),
