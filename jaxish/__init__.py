@@ -102,6 +102,7 @@ from ._transforms.autodiff import vjp as vjp
 from ._transforms.callbacks import effects_barrier as effects_barrier
 from ._transforms.callbacks import pure_callback as pure_callback
 from ._transforms.closures import closure_convert as closure_convert
+from ._transforms.cotangent_places import ad as ad
 from ._transforms.custom_jvp import custom_jvp as custom_jvp
 from ._transforms.custom_vjp import custom_gradient as custom_gradient
 from ._transforms.custom_vjp import custom_vjp as custom_vjp
@@ -127,6 +128,7 @@ from ._transforms.placement import reshard as reshard
 from ._transforms.program import clear_caches as clear_caches
 from ._transforms.remat import checkpoint as checkpoint
 from ._transforms.remat import checkpoint_policies as checkpoint_policies
+from ._transforms.remat import remat as remat
 from ._transforms.shard_map import pmap as pmap
 from ._transforms.shard_map import shard_map as shard_map
 from ._transforms.shard_map import smap as smap
@@ -136,7 +138,6 @@ from .version import __version_info__ as __version_info__
 
 P = sharding.PartitionSpec
 ds = _dslice
-remat = checkpoint
 
 if _TYPE_CHECKING:
     from . import api_util as api_util

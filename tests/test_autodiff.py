@@ -290,3 +290,8 @@ def test_what_checkpoint_keeps_is_logged(policy, flag, caplog):
         return [(level, [word in text for word in words]) for level, text in found]
 
     agree(program)
+
+
+def test_remat_takes_no_static_argnames():
+    agree(lambda j: j.remat(lambda x, n: x * n, static_argnames="n")(2.0, n=3))
+    agree(lambda j: j.grad(j.remat(lambda x, n: j.numpy.sin(x) * n, static_argnums=(1,)))(2.0, 3))

@@ -227,7 +227,7 @@ def test_arguments_that_are_refused_may_have_their_default(tmp_path, program):
 
 DIFFERENT = [
     ("import jax\njax.random.gamma(key, 1.0)", "jax.random.gamma"),
-    ("import jax\njax.remat(f, prevent_cse=False)", "jax.remat(prevent_cse=)"),  # by another name of jax.checkpoint
+    ("import jax\njax.remat(f, prevent_cse=False)", "jax.remat(prevent_cse=)"),
     ("import jax.lax\njax.lax.dot(x, y, precision='highest')", "jax.lax.dot(precision=)"),
     ("import jax\njax.config.update('jax_dump_ir_to', 'x')", "jax.config.update(jax_dump_ir_to=)"),
     ("import jax\nf.defvjp(g, h, optimize_remat=True)", ".defvjp(optimize_remat=)"),

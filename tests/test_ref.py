@@ -641,6 +641,53 @@ def test_cotangents_are_added_to_references():
     agree(program, weak=False)
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_places_say_what_becomes_of_cotangents(jit):
+    def program(j):
+        total = j.new_ref(j.numpy.ones(3))
+        x, n = j.numpy.asarray(THREE), j.numpy.arange(3)
+        _, pull = j.vjp(lambda args, n: (j.numpy.sin(args["a"]) * args["b"] * n).sum(), {"a": x, "b": x}, n)
+
+        def pulled(*places):
+            call = lambda: pull.with_refs(*places)(j.numpy.float32(2))
+            found = j.jit(call)() if jit else call()
+            answers = [found[0]["a"], found[0]["b"], found[1]]
+            return j.tree.leaves(found), [type(a).__name__ for a in answers if not hasattr(a, "dtype")]
+
+        ad = j.ad
+        return (
+            pulled({"a": total, "b": ad.DontWant()}, ad.GradValue()),
+            pulled({"a": ad.GradValue(), "b": total}, ad.DontWant()),
+            pulled({"a": ad.DontWant(), "b": 3}, total),
+            ad.GradRef() == ad.GradRef(),
+            ad.DidntWant() == ad.DontWant(),
+            total[...],
+        )
+
+    agree(program, weak=False)
+
+
+def test_a_cotangent_that_is_not_wanted_is_not_computed():
+    def program(j):
+        x = j.numpy.asarray(THREE)
+        _, pull = j.vjp(lambda x, y: j.numpy.sin(x) * y, x, x)
+        cost = lambda place: len(j.make_jaxpr(lambda: pull.with_refs(place, j.ad.GradValue())(x))().eqns)
+        return cost(j.ad.DontWant()) < cost(j.ad.GradValue())
+
+    agree(program)
+
+
+def test_places_are_a_tree_like_the_arguments():
+    def program(j):
+        _, pull = j.vjp(lambda x: x["a"] * x["b"], {"a": 1.0, "b": 2.0})
+        try:
+            pull.with_refs(j.ad.DontWant())(1.0)
+        except Exception:
+            return "refused"
+
+    agree(program)
+
+
 def test_a_reference_carries_a_derivative_into_a_custom_rule():
     def program(j):
         @j.custom_vjp

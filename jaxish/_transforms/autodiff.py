@@ -19,6 +19,7 @@ from .._core.primitive import conjugate
 from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
 from .._core.transposition import linear_at
+from .cotangent_places import settled
 from .flat import (
     FlatFunction,
     Output,
@@ -46,7 +47,31 @@ class VJP(Linearized):
                 "but functions returned by `jax.vjp` must be called with a single argument: a pytree of cotangents like the "
                 f"result of {self.__name__}; for a tuple of results, a tuple."
             )
-        leaves, spec = tree.flatten(out_cts[0])
+        return self.ends.in_spec.unflatten(self._cotangents(out_cts[0]))
+
+    def with_refs(self, *places: Any) -> Callable[[Any], tuple[Any, ...]]:
+        """Return the pullback that does with each argument's cotangent what the leaf in the argument's place says.
+
+        It adds the cotangent to a reference, and returns `GradRef()` there; leaves it out for `DontWant()`, and returns
+        `DidntWant()`; and returns it as usual for anything else, such as `GradValue()`. Raises `ValueError` for places that
+        are no tree like the arguments.
+        """
+        leaves, spec = tree.flatten(places)
+        if spec != self.ends.in_spec:
+            raise ValueError(
+                "with_refs expects a tree like that of the arguments of the differentiated function, "
+                f"{tree.PyTreeDef(self.ends.in_spec)}, but got {tree.PyTreeDef(spec)}. "
+                "Put a reference, jax.ad.GradValue() or jax.ad.DontWant() where an array was."
+            )
+
+        def pull(out_ct: Any, /) -> tuple[Any, ...]:
+            return spec.unflatten(map(settled, leaves, self._cotangents(out_ct)))
+
+        return pull
+
+    def _cotangents(self, out_ct: Any) -> list[Any]:
+        """Return the arguments' cotangents, by leaf."""
+        leaves, spec = tree.flatten(out_ct)
         ends = self.ends
         if spec != ends.out_spec:
             raise ValueError(
@@ -58,25 +83,10 @@ class VJP(Linearized):
         seeds = [_cotangent(c, aval) for c, kind, aval in results if has_tangents(kind, aval)]
         found = iter(_pull(self.pull, seeds))
         arguments = zip(ends.in_kinds, ends.in_avals, strict=True)
-        return ends.in_spec.unflatten(
+        return [
             from_kind(next(found), kind) if has_tangents(kind, aval) else without_tangent(kind, aval)
             for kind, aval in arguments
-        )
-
-    def with_refs(self, *refs: Any) -> Callable[[Any], tuple[Any, ...]]:
-        """Return the function that adds the cotangents of arguments to the references that are given in their places.
-
-        In these places, and in those of other objects that are no trees of arguments, its result is None.
-        """
-        places = tree.broadcast_prefix(tuple(refs), self.ends.in_spec, is_leaf=lambda x: x is None)
-
-        def pull(out_ct: Any, /) -> tuple[Any, ...]:
-            for cotangent, place in zip(tree.flatten(self(out_ct))[0], places, strict=True):
-                if isinstance(place, Ref):
-                    place.addupdate(cotangent)
-            return self.ends.in_spec.unflatten([None] * len(places))
-
-        return pull
+        ]
 
 
 register(VJP)

@@ -125,6 +125,18 @@ def checkpoint(
     return checkpointed
 
 
+def remat(
+    fun: Callable[..., Any],
+    *,
+    prevent_cse: bool | Sequence[bool] = True,
+    policy: Policy | None = None,
+    static_argnums: int | tuple[int, ...] = (),
+    concrete: Any = UNSPECIFIED,
+) -> Callable[..., Any]:
+    """Return `checkpoint(fun)`, as it was called first: without `static_argnames`."""
+    return checkpoint(fun, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums, concrete=concrete)
+
+
 # ----------------------------------------------------------------------------------------------------------- policies
 
 
