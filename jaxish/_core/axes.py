@@ -22,6 +22,8 @@ class Frame:
     """A bound axis name: its size and the functorch level that maps it (None where no vmap does).
 
     `spmd` names the mesh axes over which sharding constraints lay the new dimension; with these, `name` may be None.
+    `checked` says that along this axis what is the same for all devices and what varies are of different types
+    (`shard_map(check_vma=True)`), which derivatives depend on: `varying.py`.
     """
 
     name: Hashable
@@ -29,12 +31,17 @@ class Frame:
     level: int | None
     trace: "graph.Trace | None"
     spmd: tuple[Hashable, ...] = ()
+    checked: bool = False
+
+
+Axes = Sequence[tuple[Hashable, int]]
 
 
 class _Frames(threading.local):
     def __init__(self) -> None:
         self.stack: list[Frame] = []
         self.of_devices: frozenset[Hashable] = frozenset()
+        self.checked: frozenset[Hashable] = frozenset()
 
 
 _frames = _Frames()
@@ -125,7 +132,7 @@ def _load_decompositions() -> None:
 @contextmanager
 def bound(name: Hashable, size: int, level: int | None = None, spmd: tuple[Hashable, ...] = ()) -> Iterator[None]:
     """Bind an axis name for a block; `level` is the functorch level that maps it."""
-    _frames.stack.append(Frame(name, size, level, graph.current_trace(), spmd))
+    _frames.stack.append(Frame(name, size, level, graph.current_trace(), spmd, name in _frames.checked))
     try:
         yield
     finally:
@@ -133,18 +140,42 @@ def bound(name: Hashable, size: int, level: int | None = None, spmd: tuple[Hasha
 
 
 @contextmanager
-def over_devices(names: Iterable[Hashable]) -> Iterator[None]:
+def over_devices(names: Iterable[Hashable], checked: bool = False) -> Iterator[None]:
     """Say for a block that the lanes of these axes are devices, which each run the program on their own."""
-    before, _frames.of_devices = _frames.of_devices, _frames.of_devices | set(names)
+    before = _frames.of_devices, _frames.checked
+    names = frozenset(names)
+    _frames.of_devices |= names
+    _frames.checked = _frames.checked | names if checked else _frames.checked - names
     try:
         yield
     finally:
-        _frames.of_devices = before
+        _frames.of_devices, _frames.checked = before
 
 
 def are_devices(name: Hashable) -> bool:
     """Tell whether the lanes of this axis are devices."""
     return name in _frames.of_devices
+
+
+def is_checked(name: Hashable) -> bool:
+    """Tell whether values that vary along this axis are of another type than those that do not."""
+    return any(f.checked and f.name == name for f in _frames.stack)
+
+
+def checked_axes() -> Axes:
+    """Return the names and sizes of the axes along which types tell what varies."""
+    return [(f.name, f.size) for f in _frames.stack if f.checked]
+
+
+def varying(tensor: Tensor) -> frozenset[Hashable]:
+    """Return the names of the axes over devices along which a tensor varies, as far as this trace maps them."""
+    found: set[Hashable] = set()
+    while _frames.of_devices and functorch.is_functorch_wrapped_tensor(tensor):
+        frame = _frame_at(functorch.maybe_get_level(tensor)) if functorch.is_batchedtensor(tensor) else None
+        if frame is not None and frame.name in _frames.of_devices:
+            found.add(frame.name)
+        tensor = functorch.get_unwrapped(tensor)
+    return frozenset(found)
 
 
 def axis_size(name: Hashable) -> int:
@@ -194,6 +225,6 @@ def _frame_at(level: int) -> Frame | None:
     return next((f for f in reversed(_frames.stack) if f.level == level and f.trace is trace), None)
 
 
-def environment() -> tuple[tuple[Hashable, int], ...]:
-    """Return the bound (name, size) pairs, outermost first: a traced function depends on them."""
-    return tuple((frame.name, frame.size) for frame in _frames.stack)
+def environment() -> tuple[tuple[Hashable, int, bool], ...]:
+    """Return the bound names, outermost first, with what a traced function depends on: their sizes, and `checked`."""
+    return tuple((frame.name, frame.size, frame.checked) for frame in _frames.stack)

@@ -107,6 +107,17 @@ def batched_as(graph: Graph, dims: Dims, size: int, name: Hashable | None, outpu
     return cached(graph, ("vmap as", dims, size, name, outputs), lambda: _traced(run, types))
 
 
+def mapped(graph: Graph, dims: Dims, size: int, name: Hashable | None) -> tuple[Graph, list[int | None]]:
+    """Return the graph mapped over inputs batched along `dims`, and the batch dimension of each result.
+
+    That is dimension 0, and None for what is the same for all devices along an axis where types tell that apart.
+    """
+    if not axes.is_checked(name):
+        return batched(graph, dims, size, name), [0] * len(graph.out_types)
+    outputs = batched_outputs(graph, dims, size, name)
+    return batched_as(graph, dims, size, name, outputs), [0 if b else None for b in outputs]
+
+
 def _batched_type(type: TensorType, dim: int | None, size: int) -> TensorType:
     if dim is None:
         return type

@@ -123,13 +123,17 @@ def _is_tensor(node: fx.Node) -> bool:
 
 
 class Forward(Primitive):
-    """A function being differentiated in reverse at `level`: its results, then the residuals of `rule`."""
+    """A function being differentiated in reverse at `level`: its results, then the residuals of `rule`.
+
+    `by_user` says that the rule is a user's, who wrote it for what one device of many is given.
+    """
 
     __name__ = "forward"
 
     def __init__(
-        self, body: Graph, count: int, rule: Rule, level: int, ordinary: Callable[[Graph], Primitive], name: str = ""
-    ) -> None:
+        self, body: Graph, count: int, rule: Rule, level: int, ordinary: Callable[[Graph], Primitive], name: str = "",
+        by_user: bool = False,
+    ) -> None:  # fmt: skip
         self.body, self.count, self.rule, self.level, self.ordinary, self.name = (
             body,
             count,
@@ -138,6 +142,7 @@ class Forward(Primitive):
             ordinary,
             name,
         )
+        self.by_user = by_user
 
     def at_level(self, level: int) -> Primitive:
         return self if level == self.level else self.ordinary(self.body)
@@ -150,10 +155,10 @@ class Forward(Primitive):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name = popped_axis()
-        body = derived.batched(self.body, dims, size, name)
-        rule = mapped_rule(self.rule, dims, size, name)
-        results = Forward(body, self.count, rule, self.level, self.ordinary, self.name)(*inputs)
-        return results, [0] * len(results)
+        body, out_dims = derived.mapped(self.body, dims, size, name)
+        typed = self.by_user and axes.is_checked(name)
+        rule = mapped_rule(self.rule, dims, out_dims[: self.count], out_dims[self.count :], size, name, typed)
+        return Forward(body, self.count, rule, self.level, self.ordinary, self.name, self.by_user)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         raise TypeError(
@@ -206,27 +211,47 @@ def _pull_rule(backward: Primitive, out_types: Sequence[TensorType], wanted: Seq
     return rule
 
 
-def mapped_rule(rule: Rule, dims: Dims, size: int, name: Hashable | None) -> Rule:
-    """Return `rule` mapped over a batch: primals along `dims`, residuals and cotangents along dimension 0.
+def mapped_rule(
+    rule: Rule, dims: Dims, out_dims: Dims, saved_dims: Dims, size: int, name: Hashable | None, typed: bool = False
+) -> Rule:
+    """Return `rule` mapped over a batch: primals along `dims`, residuals along `saved_dims`, cotangents along `out_dims`.
 
-    The cotangent of a primal that is the same for the whole batch is the sum over the batch.
+    The cotangent of a primal that is the same for the whole batch is the sum over the batch; so that of a result that is the
+    same for the whole batch is given to the first of it only. A rule that is `typed` gets it everywhere, and what it gives
+    for such a primal is summed if it varies.
     """
 
     def mapped(
         primals: Sequence[Tensor], residuals: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
-        lists = (primals, residuals, cotangents)
-        all_dims = [*dims, *[0] * (len(residuals) + len(cotangents))]
+        if typed:
+            lists, all_dims = (primals, residuals, cotangents), [*dims, *saved_dims, *out_dims]
+            found = _mapped_optional(rule, lists, all_dims, size, name)
+            return [None if f is None else _in_typed_place_of(*f, d, size) for f, d in zip(found, dims, strict=True)]
+        lists = (primals, residuals, [_of_batch(c, d, size) for c, d in zip(cotangents, out_dims, strict=True)])
+        all_dims = [*dims, *saved_dims, *[0] * len(cotangents)]
         found = map_optional(rule, lists, all_dims, size, name)
         return [_in_place_of(f, d) for f, d in zip(found, dims, strict=True)]
 
     return mapped
 
 
+def _of_batch(cotangent: Tensor | None, dim: int | None, size: int) -> Tensor | None:
+    if cotangent is None or dim == 0:
+        return cotangent
+    return torch.cat([cotangent.unsqueeze(0), cotangent.new_zeros((size - 1, *cotangent.shape))])
+
+
 def _in_place_of(cotangent: Tensor | None, dim: int | None) -> Tensor | None:
     if cotangent is None or dim == 0:
         return cotangent
     return cotangent.sum(0) if dim is None else cotangent.movedim(0, dim)
+
+
+def _in_typed_place_of(cotangent: Tensor, found: int | None, dim: int | None, size: int) -> Tensor:
+    if dim is None:
+        return cotangent if found is None else cotangent.sum(found)
+    return batch_front(cotangent, found, size).movedim(0, dim)
 
 
 def map_optional(
@@ -237,6 +262,15 @@ def map_optional(
 
     `dims` are the batch dimensions of all tensors of all lists in a row.
     """
+    found = _mapped_optional(rule, lists, dims, size, name)
+    return [None if f is None else batch_front(*f, size) for f in found]
+
+
+def _mapped_optional(
+    rule: Callable[..., list[Tensor | None]], lists: Sequence[Sequence[Tensor | None]], dims: Dims, size: int,
+    name: Hashable | None,
+) -> list[tuple[Tensor, int | None] | None]:  # fmt: skip
+    """Return each result of `map_optional` with its own batch dimension."""
     flat = [t for tensors in lists for t in tensors]
     present = [i for i, t in enumerate(flat) if t is not None]
     pattern: list[bool] = []
@@ -249,5 +283,5 @@ def map_optional(
         return [r for r in results if r is not None]
 
     mapped = axes.map_tensors(of_slices, [t for t in flat if t is not None], [dims[i] for i in present], size, name)
-    found = iter(batch_front(t, d, size) for t, d in mapped)
+    found = iter(mapped)
     return [next(found) if p else None for p in pattern]

@@ -156,6 +156,15 @@ class AllGather(Collective):
         return PSumScatter(self.axis, self.size, self.groups)
 
 
+class VaryingAllGather(AllGather):
+    """`AllGather` where types tell what varies: each lane has a copy of its own."""
+
+    def across(self, lanes: Tensor) -> tuple[Tensor, int | None]:
+        if self.groups is not None:
+            return super().across(lanes)
+        return lanes.unsqueeze(0).expand(self.size, *lanes.shape), 0
+
+
 class PSumScatter(Collective):
     """Lane i gets the sum over the lanes of slice i along dimension 0. Inputs: operand, lane index."""
 

@@ -13,10 +13,23 @@ import torch
 from torch import Tensor
 
 from .._core import axes, graph, tree
-from .._core.array import Array, default_torch_device, tensor_of
+from .._core.array import Array, default_torch_device, from_kind, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert
-from .collectives import AllGather, AllToAll, AxisIndex, Groups, PMax, PMin, PPermute, PSum, PSumScatter, group_size
+from .._core.varying import Vary
+from .collectives import (
+    AllGather,
+    AllToAll,
+    AxisIndex,
+    Groups,
+    PMax,
+    PMin,
+    PPermute,
+    PSum,
+    PSumScatter,
+    VaryingAllGather,
+    group_size,
+)
 from .operands import array_of
 from .reductions import reduce_max, reduce_min, reduce_sum
 
@@ -193,7 +206,9 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
 
     def broadcast(leaf: Any) -> Array:
         array = array_of("pbroadcast", leaf)
-        return Array(AllGather(name, size)(tensor_of(array), _lane(name))[0].select(0, source), array.weak_type)
+        return Array(
+            _gather(name, "varying")(name, size)(tensor_of(array), _lane(name))[0].select(0, source), array.weak_type
+        )
 
     return _on_leaves(broadcast, x)
 
@@ -212,7 +227,7 @@ def all_gather(
 ) -> Any:
     """Return the operands of all lanes: stacked along a new dimension `axis`, or concatenated along it if `tiled`.
 
-    `to` says how the result's type varies in shard_map ("varying" or "invarying"); it changes no value.
+    `to` says how the result's type varies in `shard_map` ("varying" or "invarying"), which its derivative depends on.
     """
     if to not in ("varying", "invarying", "reduced"):
         raise ValueError(
@@ -229,13 +244,17 @@ def all_gather(
         dim = canonical_axis(axis, tensor.dim() + (not tiled))
         rank = tensor.dim()
         for name in reversed(names):
-            (tensor,) = AllGather(name, axes.axis_size(name), groups)(tensor, _lane(name))
+            (tensor,) = _gather(name, to)(name, axes.axis_size(name), groups)(tensor, _lane(name))
         leading = tensor.dim() - rank
         # The lanes of several axes count as of one, the first name's slowest.
         tensor = tensor.flatten(0, leading - 1).movedim(0, dim) if leading else tensor
         return Array(tensor.flatten(dim, dim + 1) if tiled and leading else tensor, array.weak_type)
 
     return _on_leaves(gathered, x)
+
+
+def _gather(name: Hashable, to: str) -> type[AllGather]:
+    return VaryingAllGather if to == "varying" and axes.is_checked(name) else AllGather
 
 
 def psum_scatter(
@@ -359,7 +378,7 @@ def axis_size(axis_name: Any) -> int:
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """Return `x`, said to vary along a named axis: JAX's types keep account of that, here no value depends on it.
+    """Return `x` as a value that varies along a named axis of `shard_map`, so that cotangents are not summed over it.
 
     Raises `ValueError` for `to` other than "varying" and outside of shard_map, `NameError` there under jit.
     """
@@ -375,8 +394,17 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         )
     if not axes.environment() and not graph.is_tracing():
         raise ValueError("pcast should be called under jax.shard_map.")
-    axis_size(axis_name)  # which raises for a name that is not bound
-    return x
+    sizes = [(name, axes.axis_size(name)) for name in _names(axis_name)]
+
+    def cast(leaf: Any) -> Any:
+        array = array_of("pcast", leaf)
+        tensor = tensor_of(array)
+        for name, size in sizes:
+            if axes.is_checked(name):
+                (tensor,) = Vary(name, size)(tensor, _lane(name))
+        return from_kind(tensor, array.kind)
+
+    return _on_leaves(cast, x) if any(axes.is_checked(name) for name, _ in sizes) else x
 
 
 # -------------------------------------------------------------------------------------------------------- not on vmap

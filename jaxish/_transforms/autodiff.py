@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import axes, dtypes, duals, errors, symbolic_shapes, tree
+from .._core import axes, dtypes, duals, errors, symbolic_shapes, tree, varying
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.primitive import conjugate
@@ -143,7 +143,20 @@ def evaluated_with_pull(
         _, (values, extras) = of_chosen()
     if not primals or not any(map(differentiable, flat.output.arrays)):
         pull = lambda _: tuple(map(torch.zeros_like, primals))  # noqa: E731
+    if axes.checked_axes():
+        pull = _over_devices(pull, list(flat.output.among_differentiable(values)), primals)
     return flat.output, values, pull, flat.aux and flat.aux.rebuilt(extras)
+
+
+def _over_devices(
+    pull: Callable[..., Any], results: Sequence[Tensor], primals: Sequence[Tensor]
+) -> Callable[..., list[Tensor]]:
+    """Return a pullback of what varies over devices that takes and gives cotangents as JAX has them."""
+    names = axes.checked_axes()
+    ends, starts = list(map(varying.mark, results)), list(map(varying.mark, primals))
+    return lambda cotangents: varying.gathered(
+        pull(tuple(varying.spread(cotangents, ends, names) if ends else cotangents)), starts, names
+    )
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:

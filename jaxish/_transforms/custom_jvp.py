@@ -58,10 +58,9 @@ class CustomJVPCall(Primitive):
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         argument_dims = dims[self.captured :]
         name = popped_axis()
-        rule = _mapped_jvp_rule(self.rule, argument_dims, size, name)
-        call = CustomJVPCall(derived.batched(self.body, dims, size, name), self.captured, rule, self.function_name)
-        results = call(*inputs)
-        return results, [0] * len(results)
+        body, out_dims = derived.mapped(self.body, dims, size, name)
+        rule = _mapped_jvp_rule(self.rule, argument_dims, out_dims, size, name)
+        return CustomJVPCall(body, self.captured, rule, self.function_name)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         self._check_closure(tangents)
@@ -108,8 +107,12 @@ class _GivenJVP(Given):
         return [*back, *[None] * len(results)]
 
 
-def _mapped_jvp_rule(rule: Rule, dims: Dims, size: int, name: Any) -> Rule:
-    return lambda primals, tangents: map_optional(rule, (primals, tangents), (*dims, *dims), size, name)
+def _mapped_jvp_rule(rule: Rule, dims: Dims, out_dims: Dims, size: int, name: Any) -> Rule:
+    def mapped(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        found = map_optional(rule, (primals, tangents), (*dims, *dims), size, name)
+        return [t if t is None or d == 0 else t.select(0, 0) for t, d in zip(found, out_dims, strict=True)]
+
+    return mapped
 
 
 class custom_jvp(CustomFunction):

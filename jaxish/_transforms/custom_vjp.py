@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import derived, dtypes, errors, graph, tree
+from .._core import axes, derived, dtypes, errors, graph, tree
 from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.cells import Unaffected, after, by_handle, handle_type, unaffected
@@ -18,6 +18,7 @@ from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import Ref, RefArgument, check_aliases, references, returned
 from .._core.residuals import Forward, Rule, differentiating_level, is_perturbed, is_tracked, mapped_rule
 from .._core.tree import flatten
+from .._core.varying import gathered, mark, spread
 from .custom_function import (
     CustomFunction,
     Given,
@@ -66,10 +67,9 @@ class CustomVJPCall(Primitive):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name, argument_dims = popped_axis(), dims[self.captured :]
-        body = derived.batched(self.body, dims, size, name)
+        body, out_dims = derived.mapped(self.body, dims, size, name)
         forward = functools.cache(lambda perturbed: self.forward(perturbed).mapped(size, argument_dims, name))
-        results = CustomVJPCall(body, forward, self.captured, self.written, self.function_name)(*inputs)
-        return results, [0] * len(results)
+        return CustomVJPCall(body, forward, self.captured, self.written, self.function_name)(*inputs), out_dims
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         level = differentiating_level()
@@ -128,7 +128,7 @@ class _ForwardRule:
         """
         given = dict(zip(self.handles, arguments[len(arguments) - len(self.handles) :], strict=True))
         captured = self.program.closure((), given)
-        call = Forward(self.body, self.count, self.rule, level, Inline, self.function_name)
+        call = Forward(self.body, self.count, self.rule, level, Inline, self.function_name, by_user=True)
         inputs = [*captured, *arguments]
         found = call(*inputs)
         written = () if self.program.uses is None else self.program.uses.written
@@ -140,7 +140,9 @@ class _ForwardRule:
     def mapped(self, size: int, argument_dims: Dims, name: Any) -> "_ForwardRule":
         """Return the rule mapped over a batch of arguments; what it captured is the same for all."""
         dims = (*[None] * len(self.program.closed.captured), *argument_dims)
-        body, rule = derived.batched(self.body, dims, size, name), mapped_rule(self.rule, dims, size, name)
+        body, out_dims = derived.mapped(self.body, dims, size, name)
+        typed = axes.is_checked(name)
+        rule = mapped_rule(self.rule, dims, out_dims[: self.count], out_dims[self.count :], size, name, typed)
         return replace(self, body=body, rule=rule)
 
 
@@ -312,7 +314,8 @@ class custom_vjp(CustomFunction):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             must = self._must_produce(f"the custom_vjp-decorated function {name_of(self.fun)}")
             raise TypeError(f"{must}, but instead of a pair the fwd rule {name_of(self.fwd)} produced {pair}.")
-        return Output(pair[0], name_of(self.fwd)), _Residuals(pair[1], own, name_of(self.fwd))
+        result = Output(pair[0], name_of(self.fwd))
+        return result, _Residuals(pair[1], own, name_of(self.fwd), result.tensors if axes.checked_axes() else ())
 
     def _rule(
         self,
@@ -333,6 +336,8 @@ class custom_vjp(CustomFunction):
             handles = primals[captured + len(types) :]
             refs = [by_handle(handle, *kind) for handle, kind in zip(handles, ref_kinds, strict=True)]
             held = residuals.rebuilt(saved, refs)
+            names = axes.checked_axes()
+            cotangents = residuals.as_given(cotangents, saved, names)
             seeds = [
                 _cotangent_argument(c, t, k, self.symbolic_zeros)
                 for c, t, k in zip(cotangents, out_types, result.kinds, strict=True)
@@ -342,15 +347,20 @@ class custom_vjp(CustomFunction):
                 given = self.bwd(*nondiff, held, result.spec.unflatten(seeds))
             matched = enumerate(zip(_matched(given, spec), types, strict=True))
             checked = (_checked_cotangent(g, t, i) for i, (g, t) in matched)
-            return [*[None] * captured, *checked, *[None] * len(handles)]
+            own = primals[captured : captured + len(types)]
+            found = [c if c is None else spread([c], [mark(p)], names)[0] for c, p in zip(checked, own, strict=True)]
+            return [*[None] * captured, *found, *[None] * len(handles)]
 
         return rule
 
 
 class _Residuals:
-    """What a forward rule keeps for the way back: arrays, references among its arguments, and Python's own values."""
+    """What a forward rule keeps for the way back: arrays, references among its arguments, and Python's own values.
 
-    def __init__(self, values: Any, own: Sequence[Ref], function_name: str) -> None:
+    Where types tell what varies over devices it keeps the types of the `results`, too.
+    """
+
+    def __init__(self, values: Any, own: Sequence[Ref], function_name: str, results: Sequence[Tensor]) -> None:
         leaves, self._spec = tree.flatten(values)
         self._refs: dict[int, int] = {}
         self._numbers: dict[int, Any] = {}  # which stay what they are, for rules that branch on them
@@ -369,12 +379,22 @@ class _Residuals:
                     "returned there."
                 )
         self._kinds = [a.kind for a in self.arrays]
+        self.arrays += [Array(mark(t)) for t in results]
 
     def rebuilt(self, tensors: Sequence[Tensor], refs: Sequence[Ref]) -> Any:
         """Return what the rule kept, of the tensors that were saved and the references as they are now."""
         saved = iter(arrays_from(tensors[: len(self._kinds)], self._kinds))
         known = {**self._numbers, **{place: refs[number] for place, number in self._refs.items()}}
         return self._spec.unflatten(known[i] if i in known else next(saved) for i in range(self._spec.num_leaves))
+
+    def as_given(
+        self, cotangents: Sequence[Tensor | None], tensors: Sequence[Tensor], names: axes.Axes
+    ) -> list[Tensor | None]:
+        """Return the cotangents as the user's rule is given them, with tensors that were saved."""
+        if not names:
+            return list(cotangents)
+        marks = tensors[len(self._kinds) :][: len(cotangents)]
+        return [c if c is None else gathered([c], [m], names)[0] for c, m in zip(cotangents, marks, strict=True)]
 
 
 def _with_handles(body: Graph, arrays: Sequence[Array]) -> Graph:

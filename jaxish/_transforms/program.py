@@ -56,8 +56,8 @@ class Call(Primitive):
         return derived.reached(self.body, changed)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        results = self._of(derived.batched(self.body, dims, size, popped_axis()))(*inputs)
-        return results, [0] * len(results)
+        body, out_dims = derived.mapped(self.body, dims, size, popped_axis())
+        return self._of(body)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         return derived.jvp_rule(self.body, self._of, primals, tangents)

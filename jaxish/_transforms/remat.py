@@ -54,8 +54,8 @@ class Checkpoint(Primitive):
         return derived.reached(self.body, changed)
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        results = Checkpoint(derived.batched(self.body, dims, size, popped_axis()), self.save)(*inputs)
-        return results, [0] * len(results)
+        body, out_dims = derived.mapped(self.body, dims, size, popped_axis())
+        return Checkpoint(body, self.save)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         return derived.jvp_rule(self.body, lambda body: Checkpoint(body, self.save), primals, tangents)

@@ -154,7 +154,7 @@ class _ShardMap:
             self.output = Output(result, name_of(self.f))
             return self.output.tensors
 
-        with axes.over_devices(self.names):
+        with axes.over_devices(self.names, self.check):
             results = self._mapped(of_parts, self.names, split)
         _refuse_ordered(self.mesh.size)
         assert self.output is not None

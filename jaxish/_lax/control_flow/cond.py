@@ -14,7 +14,7 @@ from torch import Tensor
 from ..._compile import executable
 from ..._compile.lowering import choice
 from ..._compile.structured import Opaque
-from ..._core import config, derived, dtypes, tree
+from ..._core import axes, config, derived, dtypes, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
@@ -60,19 +60,19 @@ class Cond(Opaque):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name, (index, *operands) = popped_axis(), inputs
-        branches = [derived.batched(b, dims[1:], size, name) for b in self.branches]
         if dims[0] is None:
-            results = Cond(branches)(index, *operands)
-        else:
-            if any(map(calls_for_io, branches)):
-                raise NotImplementedError("IO effect not supported in vmap-of-cond.")
-            index = index.movedim(dims[0], 0)
-            taken = [index == i for i in range(len(branches) - 1)]
-            taken.append(index >= len(branches) - 1)
-            results = _select(
-                index,
-                [Inline(b)(*_stopped(t, operands, dims[1:])) for b, t in zip(branches, taken, strict=True)],
-            )
+            branches, out_dims = _mapped(self.branches, dims[1:], size, name)
+            return Cond(branches)(index, *operands), out_dims
+        branches = [derived.batched(b, dims[1:], size, name) for b in self.branches]
+        if any(map(calls_for_io, branches)):
+            raise NotImplementedError("IO effect not supported in vmap-of-cond.")
+        index = index.movedim(dims[0], 0)
+        taken = [index == i for i in range(len(branches) - 1)]
+        taken.append(index >= len(branches) - 1)
+        results = _select(
+            index,
+            [Inline(b)(*_stopped(t, operands, dims[1:])) for b, t in zip(branches, taken, strict=True)],
+        )
         return results, [0] * len(results)
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -88,6 +88,15 @@ class Cond(Opaque):
         seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
         found = iter(Cond(branches)(index, *operands, *seeds))
         return [None, *(next(found) if w else None for w in wanted)]
+
+
+def _mapped(branches: Sequence[Graph], dims: Dims, size: int, name: Any) -> tuple[list[Graph], list[int | None]]:
+    """Return the branches mapped over a batch, and the batch dimensions of the results, which they have in common."""
+    if not axes.is_checked(name):
+        return [derived.batched(b, dims, size, name) for b in branches], [0] * len(branches[0].out_types)
+    found = [derived.batched_outputs(b, dims, size, name) for b in branches]
+    outputs = [any(of_branches) for of_branches in zip(*found, strict=True)]
+    return [derived.batched_as(b, dims, size, name, outputs) for b in branches], [0 if b else None for b in outputs]
 
 
 def _stopped(taken: Tensor, operands: Sequence[Tensor], dims: Dims) -> list[Tensor]:
