@@ -1,6 +1,6 @@
 """How arrays lie over devices: the names of `jax.sharding`."""
 
-from ._devices.axis_types import ManualAxisType as ManualAxisType
+from ._core.axis_types import ManualAxisType as ManualAxisType
 from ._devices.meshes import AbstractDevice as AbstractDevice
 from ._devices.meshes import AbstractMesh as AbstractMesh
 from ._devices.meshes import AxisType as AxisType

@@ -590,3 +590,53 @@ def test_what_lies_like_its_operand(name):
         return found if name == "in jit" else (found, *_layout(found)[1:])
 
     agree(program)
+
+
+# -------------------------------------------------------------------------------------------- what a device's part is
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("jit", [False, True])
+def test_types_tell_what_varies_over_devices(jit, check):
+    def program(j):
+        found, spec = [], j.sharding.PartitionSpec
+
+        def body(w, x):
+            cast = (j.lax.pcast(w, "x", to="varying"),) if check else ()
+            own = (w, x, w * x, j.lax.psum(x, "x"), j.lax.all_gather(x, "x"), j.lax.axis_index("y"), *cast)
+            slope = j.grad(lambda w: (j.numpy.sin(x) * w).sum())(w)
+            mesh = j.sharding.get_abstract_mesh()
+            found.append([sorted(j.typeof(v).mat.varying) for v in own])
+            found.append([sorted(j.typeof(v).mat.invarying(mesh)) for v in own] if check else slope.shape)
+            found.append([mesh.manual_axes, j.typeof(w).mat.empty, sorted(j.typeof(x).mat.to_ct_mat().varying)])
+            return x * 2
+
+        f = j.shard_map(body, mesh=_meshes(j)[0], in_specs=(spec(), spec("x")), out_specs=spec("x"), check_vma=check)
+        result = (j.jit(f) if jit else f)(np.float32(3), np.arange(8, dtype=np.float32))
+        return found[:3], result, j.typeof(result).mat.empty, str(j.sharding.get_abstract_mesh())
+
+    agree(program, weak=False)
+
+
+def test_arguments_without_a_spec_are_passed_as_they_are():
+    def program(j):
+        thing, spec = object(), j.sharding.PartitionSpec
+
+        def body(options, x, shape):
+            assert options["thing"] is thing
+            return x + j.numpy.ones(shape) * options["scale"]
+
+        f = j.shard_map(body, mesh=_meshes(j)[0], in_specs=(None, spec("x"), None), out_specs=spec("x"))
+        return f({"thing": thing, "scale": 3}, np.arange(8, dtype=np.float32), (2,))
+
+    agree(program, weak=False)
+
+
+def test_shard_map_over_an_abstract_mesh_takes_the_arguments_devices():
+    def program(j):
+        auto, spec = _meshes(j)[0], j.sharding.PartitionSpec
+        x = j.device_put(np.arange(8.0, dtype=np.float32), j.sharding.NamedSharding(auto, spec("x")))
+        f = j.shard_map(lambda x: x * 2, mesh=auto.abstract_mesh, in_specs=spec("x"), out_specs=spec("x"))
+        return f(x), str(f(x).sharding)
+
+    agree(program, weak=False)

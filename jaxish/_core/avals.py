@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import dtypes, foreign_arrays
+from . import axes, dtypes, foreign_arrays
 from .array import Array, as_array, default_torch_device, is_arraylike, type_text
+from .axis_types import ManualAxisType
 from .dimensions import SymbolicSize
 
+_SAME = ManualAxisType()
 _SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all sizes
 
 
@@ -28,14 +30,21 @@ types_of_values: dict[
 
 
 class ShapedArray(AbstractValue):
-    """The shape, dtype and weak-type flag of an array, and how it lies over an abstract mesh, if on any."""
+    """The shape, dtype and weak-type flag of an array, and how it lies over an abstract mesh, if on any.
 
-    __slots__ = ("_sharding", "dtype", "shape", "weak_type")
+    `mat` tells in `shard_map` along which axes the value varies; types that differ in that alone are equal here.
+    """
 
-    def __init__(self, shape: Sequence[Any], dtype: Any, weak_type: bool = False, *, sharding: Any = None) -> None:
+    __slots__ = ("_sharding", "dtype", "mat", "shape", "weak_type")
+
+    def __init__(
+        self, shape: Sequence[Any], dtype: Any, weak_type: bool = False, *, sharding: Any = None,
+        manual_axis_type: ManualAxisType = _SAME,
+    ) -> None:  # fmt: skip
         self.shape: tuple[Any, ...] = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
         self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
+        self.mat = manual_axis_type
         self._sharding: Any = sharding and checked_sharding and checked_sharding(sharding, self.shape)
 
     @property
@@ -53,7 +62,10 @@ class ShapedArray(AbstractValue):
 
     def update(self, **changes: Any) -> "ShapedArray":
         """Return a copy with some of shape, dtype, weak_type and sharding changed."""
-        now = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self._sharding}
+        now = {
+            "shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self._sharding,
+            "manual_axis_type": self.mat,
+        }  # fmt: skip
         return ShapedArray(**{**now, **changes})
 
     def strip_weak_type(self) -> "ShapedArray":
@@ -188,7 +200,9 @@ def aval_of(x: Any) -> ShapedArray:
     if not is_arraylike(x) and (abstract := foreign_arrays.found(foreign_arrays.abstract_values, x)):
         return abstract(x)
     array = x if isinstance(x, Array) else as_array(x)
-    return ShapedArray(array.shape, array.dtype, array.weak_type)
+    names = axes.varying(array._tensor)
+    varies = ManualAxisType(varying=names) if names else _SAME
+    return ShapedArray(array.shape, array.dtype, array.weak_type, manual_axis_type=varies)
 
 
 foreign_arrays.abstract_values.update(dict.fromkeys((Array, np.ndarray, bool, int, float, complex), aval_of))

@@ -168,11 +168,11 @@ def checked_axes() -> Axes:
 
 
 def varying(tensor: Tensor) -> frozenset[Hashable]:
-    """Return the names of the axes over devices along which a tensor varies, as far as this trace maps them."""
+    """Return the names of the axes along which the type of a tensor tells that it varies, as far as this trace maps them."""
     found: set[Hashable] = set()
-    while _frames.of_devices and functorch.is_functorch_wrapped_tensor(tensor):
+    while _frames.checked and functorch.is_functorch_wrapped_tensor(tensor):
         frame = _frame_at(functorch.maybe_get_level(tensor)) if functorch.is_batchedtensor(tensor) else None
-        if frame is not None and frame.name in _frames.of_devices:
+        if frame is not None and frame.checked:
             found.add(frame.name)
         tensor = functorch.get_unwrapped(tensor)
     return frozenset(found)
@@ -203,8 +203,8 @@ def _frame(name: Hashable) -> Frame:
             return frame
     known = ", ".join(repr(f.name) for f in _frames.stack if f.name is not None) or "none"
     raise NameError(
-        f"Found an unbound axis name: {name}. The names bound here are: {known}. "
-        "Bind it with axis_name= of vmap or pmap, or through the mesh of shard_map."
+        f"Found an unbound axis name: {name}. To fix this, please call the function under `jax.shard_map`, or under "
+        f"`jax.vmap` with axis_name=. The names bound here are: {known}."
     )
 
 

@@ -14,12 +14,12 @@ from typing import Any
 from torch import Tensor
 
 from .._core import axes, graph, tree
-from .._core.array import Array, as_array, from_kind, tensor_of, type_text
+from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.tree_differences import broadcast_prefix
 from .._devices import processes
 from .._devices.constraint import constrained, sharding_of
 from .._devices.devices import devices as all_devices
-from .._devices.meshes import AbstractMesh, Mesh, mesh_in_force
+from .._devices.meshes import AbstractMesh, AxisType, Mesh, get_abstract_mesh, mesh_in_force, use_abstract_mesh
 from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
 from .callbacks import refuse_ordered
 from .flat import Output, arrays_from, check_callable, name_of, wraps
@@ -60,8 +60,8 @@ def shard_map(
     """Return `f`, a function of parts, as a function of whole arrays.
 
     `in_specs` says how each argument is split over the axes of `mesh` (by default the mesh in force): partition specs
-    as a prefix of the arguments' pytree, None for an argument that every device gets whole; left out, it is how the
-    arguments lie already. `out_specs` says how results are put together; a result that names not all axes is the same
+    as a prefix of the arguments' pytree, None for arguments that are passed as they are, of any type; left out, it is how
+    the arguments lie already. `out_specs` says how results are put together; a result that names not all axes is the same
     along the others, which `check_vma` checks. `axis_names` restricts the map to some axes of the mesh. Collectives
     within `f` go by the axes' names. Without `f`, return a decorator.
 
@@ -78,7 +78,7 @@ def shard_map(
     @wraps(f)
     def mapped(*args: Any) -> Any:
         inspect.signature(f).bind(*args)
-        return _ShardMap(f, _mesh_for(mesh), axis_names, check_vma)(args, in_specs, out_specs)
+        return _ShardMap(f, _mesh_for(mesh, args), axis_names, check_vma)(args, in_specs, out_specs)
 
     return mapped
 
@@ -116,8 +116,10 @@ def _specs_of(axes: Any, name: str, axis_name: Hashable) -> Any:
     return spec.unflatten(PartitionSpec() if a is None else PartitionSpec(*[None] * a, axis_name) for a in leaves)
 
 
-def _mesh_for(mesh: Any) -> Mesh:
+def _mesh_for(mesh: Any, args: tuple[Any, ...]) -> Mesh:
     found = mesh_in_force() if mesh is None or isinstance(mesh, AbstractMesh) else mesh
+    if found is None and isinstance(mesh, AbstractMesh):
+        found = next((m for m in map(_mesh_of, tree.flatten(args)[0]) if m and m.abstract_mesh == mesh), None)
     if found is None:
         raise ValueError("The context mesh cannot be empty. Use `jax.set_mesh(mesh)` to enter into a mesh context")
     if not isinstance(found, Mesh):
@@ -126,6 +128,12 @@ def _mesh_for(mesh: Any) -> Mesh:
             f"argument, but got {mesh} of type {type(mesh)}."
         )
     return found
+
+
+def _mesh_of(leaf: Any) -> Mesh | None:
+    sharding = sharding_of(leaf) if isinstance(leaf, Array) and not is_abstract(leaf) else None
+    found = sharding.mesh if isinstance(sharding, NamedSharding) else None
+    return found if isinstance(found, Mesh) else None
 
 
 class _ShardMap:
@@ -144,26 +152,38 @@ class _ShardMap:
 
     def __call__(self, args: tuple[Any, ...], in_specs: Any, out_specs: Any) -> Any:
         leaves, spec = tree.flatten(args)
-        arrays = [as_array(leaf) for leaf in leaves]
-        inputs = self._specs(in_specs, args, "in_specs") if in_specs is not Infer else list(map(self._inferred, arrays))
-        split = [self._split(a, s, i) for i, (a, s) in enumerate(zip(arrays, inputs, strict=True))]
-        kinds = [a.kind for a in arrays]
+        if in_specs is Infer:
+            inputs: list[PartitionSpec | None] = [self._inferred(as_array(leaf)) for leaf in leaves]
+        else:
+            inputs = self._specs(in_specs, args, "in_specs")
+        given = {i: as_array(x) for i, (x, s) in enumerate(zip(leaves, inputs, strict=True)) if s is not None}
+        split = [self._split(a, inputs[i] or PartitionSpec(), i) for i, a in given.items()]
+        kinds = [a.kind for a in given.values()]
 
         def of_parts(*parts: Tensor) -> list[Tensor]:
-            result = self.f(*spec.unflatten(arrays_from(parts, kinds)))
+            arrays = dict(zip(given, arrays_from(parts, kinds), strict=True))
+            result = self.f(*spec.unflatten(arrays.get(i, leaf) for i, leaf in enumerate(leaves)))
             self.output = Output(result, name_of(self.f))
             return self.output.tensors
 
-        with axes.over_devices(self.names, self.check):
+        with axes.over_devices(self.names, self.check), use_abstract_mesh(self._mesh_within()):
             results = self._mapped(of_parts, self.names, split)
         _refuse_ordered(self.mesh.size)
         assert self.output is not None
         values = self.output.spec.unflatten(self.output.arrays)
         wanted = self._specs(out_specs, values, "out_specs")
+        wanted = [spec or PartitionSpec() for spec in wanted]
         placed = [self._joined(*r) for r in zip(results, self.output.arrays, wanted, strict=True)]
         return self.output.spec.unflatten(placed)
 
-    def _specs(self, given: Any, value: Any, what: str) -> list[PartitionSpec]:
+    def _mesh_within(self) -> AbstractMesh:
+        """Return the mesh as the function sees it: it goes through the axes that are mapped itself."""
+        now = get_abstract_mesh()
+        outer = now if now.shape_tuple == self.mesh.shape_tuple else self.mesh.abstract_mesh
+        kinds = zip(outer.axis_names, outer.axis_types, strict=True)
+        return outer.update(axis_types=tuple(AxisType.Manual if n in self.names else t for n, t in kinds))
+
+    def _specs(self, given: Any, value: Any, what: str) -> list[PartitionSpec | None]:
         found = broadcast_prefix(given, tree.flatten(value)[1], f"shard_map {what}", is_leaf=lambda s: s is None)
         for spec in found:
             if spec is not None and not isinstance(spec, PartitionSpec):
@@ -177,7 +197,7 @@ class _ShardMap:
                         f"shard_map {what} argument must refer to an axis marked as manual ({set(self.names)}), but: "
                         f"{what} refers to {name!r}. Check the {what} values passed to shard_map."
                     )
-        return [PartitionSpec() if s is None else s for s in found]
+        return found
 
     def _inferred(self, array: Array) -> PartitionSpec:
         sharding = sharding_of(array)

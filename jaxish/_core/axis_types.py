@@ -1,4 +1,4 @@
-"""How values differ along the axes of a mesh within `shard_map`: a description, which types here do not carry."""
+"""How values differ along the axes of a mesh within `shard_map`, as their types tell (`jax.typeof(x).mat`)."""
 
 from typing import Any
 
@@ -41,6 +41,19 @@ class ManualAxisType:
     def update(self, **kwargs: Any) -> "ManualAxisType":
         """Return the description with some of its parts changed."""
         return ManualAxisType(**{name: getattr(self, name) for name in self.__slots__} | kwargs)
+
+    def to_ct_mat(self) -> "ManualAxisType":
+        """Return the description of cotangents."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the value is the same along all axes."""
+        return not (self.varying or self.unreduced or self.reduced)
+
+    def invarying(self, mesh: Any) -> frozenset[Any]:
+        """Return the axes that a program goes through on a mesh along which the value is the same."""
+        return frozenset(mesh.manual_axes) - (self.varying | self.unreduced | self.reduced)
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
         return (), {name: getattr(self, name) for name in self.__slots__}
