@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._core import axes, graph, tree
-from .._core.array import Array, default_torch_device, from_kind, tensor_of
+from .._core.array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert
 from .._core.varying import Vary
@@ -397,7 +397,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     sizes = [(name, axes.axis_size(name)) for name in _names(axis_name)]
 
     def cast(leaf: Any) -> Any:
-        array = array_of("pcast", leaf)
+        array = as_array(leaf)  # keys, too
         tensor = tensor_of(array)
         for name, size in sizes:
             if axes.is_checked(name):
