@@ -140,3 +140,16 @@ def test_sums_scattered_by_several_threads_stay_in_bounds(shape):
 def test_sums_of_complex_arrays_without_elements(shape):
     z = np.zeros(shape, np.complex64)
     agree(lambda j: j.jit(lambda z: (z + j.numpy.conj(z) + z.real.astype("int8"), j.numpy.cumsum(z)))(z))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda j: j.numpy.array([1.0, 2.0], ndmin=2)[0],
+        lambda j: j.numpy.asarray([1.0, 2.0], device=j.devices("cpu")[0]),
+        lambda j: j.numpy.histogram(V[:2], 2, range=(-2, 2))[1][:2],
+    ],
+)
+def test_arrays_made_within_a_gradient(made):
+    # A level of torch's wraps what operators make of it, and compiled code finds no memory in that.
+    agree(lambda j: j.jit(j.grad(lambda x: (j.numpy.sin(x) * made(j)).sum()))(V[:2]))

@@ -51,8 +51,13 @@ def array(
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "array"))
     found = _from_object(object, target, copy)
     if ndmin > found.ndim:
-        found = Array(found._tensor.reshape((1,) * (ndmin - found.ndim) + found.shape), found._weak)
-    return found if device is None else placed(Array(found._tensor.to(torch_device(device)), found._weak), device)
+        found = Array(tensor_of(found).reshape((1,) * (ndmin - found.ndim) + found.shape), found._weak)
+    if device is None:
+        return found
+    there = torch_device(device)
+    if found._tensor.device != there:
+        found = Array(tensor_of(found).to(there), found._weak)
+    return placed(found, device)
 
 
 def asarray(
