@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, fx
+from torch._ops import HigherOrderOperator
 
 from .._core import graph
-from .._core.graph import Graph
+from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from .._core.target import LOOP
-from . import loop_indexing, loop_matrices
+from . import loop_indexing, loop_matrices, loop_views
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
-from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over, unflat
+from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
 _MOST_ELEMENTS, _FEW_ELEMENTS = 32768, 64
@@ -129,9 +130,12 @@ class Emitter:
         for node in nodes.nodes:
             if node.op == "call_function":
                 self.values[node] = self._call(node)
+            elif node.op == "get_attr" and isinstance(self._module(node), fx.GraphModule):
+                continue  # what a loop of torch's takes
             elif node.op not in ("placeholder", "output"):
                 raise Unsupported(node.op)
-        return [self.values[n] for n in nodes.output_node().args[0]]  # pyright: ignore
+        (found,) = nodes.output_node().args
+        return [self.values[n] for n in ([found] if isinstance(found, fx.Node) else found)]  # pyright: ignore
 
     def _settled(self, found: Sequence[Value], kept: Sequence[bool]) -> list[Value]:
         """Store results, but for those that are kept as updates: from there on nothing is read of what they update."""
@@ -147,6 +151,9 @@ class Emitter:
             assert isinstance(meta, Tensor)
         elif isinstance(node.target, Primitive) and (nested := getattr(self, f"_nested_{name}", None)) is not None:
             self.several[node] = nested(node, node.target, [self._held(v) for v in self._arguments(node)])
+            return Value((), torch.bool, _no_element)
+        elif isinstance(node.target, HigherOrderOperator) and name == "while_loop":
+            self.several[node] = self._while_of_torch(*node.args)  # pyright: ignore
             return Value((), torch.bool, _no_element)
         elif name in loop_matrices.CALLS and _namespace(node) == "aten":
             self.several[node] = self._called(name, node)
@@ -164,7 +171,7 @@ class Emitter:
             value = Value(shape, meta.dtype, lambda i: _at(new, i, shape, meta.dtype))
         elif node.target is torch.ops.aten.view.dtype:
             value = self._same_bits(tuple(meta.shape), self._arguments(node)[0], meta.dtype)
-        elif (view := getattr(self, f"_view_{name}", None)) is not None:
+        elif (view := loop_views.VIEWS.get(name)) is not None:
             operand, *rest = self._arguments(node)
             if any(isinstance(a, Value) for a in rest):
                 raise Unsupported(f"{name} by a value")
@@ -194,15 +201,15 @@ class Emitter:
             found, shape = self.several[source][index : index + 1], tuple(source.meta["val"][index].shape)
             if not found:
                 raise Unsupported(f"result {index} of {source.target}")
-            return found[0] if found[0].shape == shape else self._view_slice(shape, found[0], -1, 0, shape[-1])
+            return found[0] if found[0].shape == shape else loop_views.slice_of(shape, found[0], -1, 0, shape[-1])
         name, given = source.target.__name__.split(".")[0], self._arguments(source)
         shape, operand = tuple(source.meta["val"][index].shape), given[0]
         if name in ("split_with_sizes", "split", "unbind"):
             dim = (given[-1] if len(given) > (1 if name == "unbind" else 2) else 0) % len(operand.shape)
             if name == "unbind":
-                return self._view_select(shape, operand, dim, index)
+                return loop_views.select(shape, operand, dim, index)
             start = sum(given[1][:index]) if name == "split_with_sizes" else given[1] * index
-            return self._view_slice(shape, operand, dim, start, start + shape[dim])
+            return loop_views.slice_of(shape, operand, dim, start, start + shape[dim])
         if name in INSTRUCTIONS:
             dtype = source.meta["val"][0].dtype
             return self.stored(self._elementwise(INSTRUCTIONS[name], name, given, shape, dtype))
@@ -289,6 +296,9 @@ class Emitter:
     def _compute_ones(self, shape: tuple[int, ...], dtype: torch.dtype, *_: Any) -> Value:
         return self._filled(shape, dtype, 1)
 
+    def _compute_new_full(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, size: Any, number: Any) -> Value:
+        return self._filled(shape, dtype, number)
+
     def _compute_eye(self, shape: tuple[int, ...], dtype: torch.dtype, *_: Any) -> Value:
         return Value(shape, dtype, lambda i: f"({C_TYPES[dtype]})(({i[0]}) == ({i[1]}))")
 
@@ -306,6 +316,11 @@ class Emitter:
                 x = self._elementwise(OPERATORS[name], name, [x, bound], shape, dtype)
         return x
 
+    def _compute_hardtanh(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, least: float = -1, most: float = 1
+    ) -> Value:
+        return self._compute_clamp(shape, dtype, x, least, most)
+
     def _compute_where(self, shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no: Any) -> Value:
         def choose(index: Sequence[str]) -> str:
             condition, *options = (_at(v, index, shape, t) for v, t in ((test, torch.bool), (yes, dtype), (no, dtype)))
@@ -322,16 +337,21 @@ class Emitter:
         return self._inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) <= {diagonal}", [*i]), shape)
 
     def _compute_diag_embed(
-        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, offset: int = 0, first: int = -2, second: int = -1
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
     ) -> Value:
-        if (first % len(shape), second % len(shape)) != (len(shape) - 2, len(shape) - 1):
-            raise Unsupported("a diagonal of other dimensions than the last")
-        down = max(-offset, 0)
+        row, column = dim1 % len(shape), dim2 % len(shape)
 
-        def place(i: Sequence[str]) -> tuple[str, list[str]]:
-            return f"({i[-1]})-({i[-2]}) == {offset}", [*i[:-2], f"({i[-2]})-{down}"]
+        def place(index: Sequence[str]) -> tuple[str, list[str]]:
+            others = [i for d, i in enumerate(index) if d not in (row, column)]
+            first = index[row] if offset >= 0 else index[column]
+            return f"({index[column]})-({index[row]}) == {offset}", [*others, first]
 
         return self._inserted(dtype, None, x, place, shape)
+
+    def _compute_diagonal_backward(
+        self, shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], *where: int
+    ) -> Value:
+        return self._compute_diag_embed(shape, dtype, part, *where)
 
     def _compute_triu(self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
         return self._inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) >= {diagonal}", [*i]), shape)
@@ -424,12 +444,40 @@ class Emitter:
         consts = loop.cond_consts + loop.body_consts
         lent = self._lent(node)[consts:]
         names, state = self._variables(inputs[consts:], lent)
-        test, (going,) = self._inner(loop.cond, [*inputs[: loop.cond_consts], *state])
         given = [*inputs[loop.cond_consts : consts], *state]
-        step, results = self._inner(loop.body, given, range(loop.body_consts, len(given)))
-        tested = ["{", *test, f"if (!({going.load([])})) break;", "}"]
-        self.lines += ["for (;;) {", *tested, *step, *carry_over(names, results), "}"]
+        self._repeat(names, loop.cond, [*inputs[: loop.cond_consts], *state], loop.body, given, loop.body_consts)
         return _after_loop(state, lent)
+
+    def _while_of_torch(
+        self, cond: fx.Node, body: fx.Node, init: Sequence[fx.Node], constants: Sequence[fx.Node]
+    ) -> list[Value]:
+        """Emit the loop of a primitive that is spelled out (lowering.while_loop): rounds that soon have an end."""
+        types = [TensorType.of(n.meta["val"]) for n in (*init, *constants)]
+        lent = [False] * len(init)
+        names, state = self._variables([self.values[n] for n in init], lent)
+        given = [*state, *(self._held(self.values[n]) for n in constants)]
+        test = Graph(self._module(cond), tuple(types), (TensorType((), torch.bool, types[0].device),))
+        step = Graph(self._module(body), tuple(types), tuple(types[: len(init)]))
+        self._repeat(names, test, given, step, given, 0)
+        return _after_loop(state, lent)
+
+    def _module(self, node: fx.Node) -> Any:
+        return getattr(self.body.module, str(node.target))
+
+    def _repeat(
+        self,
+        names: Sequence[str],
+        cond: Graph,
+        tested: Sequence[Value],
+        body: Graph,
+        given: Sequence[Value],
+        first: int,
+    ) -> None:
+        """Emit a loop over variables, which are among what `cond` and `body` are given: there from `first` on."""
+        test, (going,) = self._inner(cond, tested)
+        step, results = self._inner(body, given, range(first, first + len(names)))
+        leave = ["{", *test, f"if (!({going.load([])})) break;", "}"]
+        self.lines += ["for (;;) {", *leave, *step, *carry_over(names, results), "}"]
 
     def _nested_scan(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
         self.loops.append(node)
@@ -547,12 +595,12 @@ class Emitter:
         self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None, comparison: str
     ) -> Value:
         if dim is None or not x.shape:
-            x, dim = self._view_reshape((math.prod(x.shape),), x), 0
+            x, dim = loop_views.reshape((math.prod(x.shape),), x), 0
         dim %= len(x.shape)
         start = f"{C_TYPES[x.dtype]} most = 0; int64_t place = 0;"
         step = f"if (r == 0 || now {comparison} most || (is_nan(now) && !is_nan(most))) {{ most = now; place = r; }}"
         row = (*x.shape[:dim], *x.shape[dim + 1 :])
-        return self._view_reshape(shape, self._along(x, dim, row, dtype, start, step, "{result} = place;"))
+        return loop_views.reshape(shape, self._along(x, dim, row, dtype, start, step, "{result} = place;"))
 
     def _compute_argmax(
         self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None = None, keepdim: bool = False
@@ -649,7 +697,7 @@ class Emitter:
     ) -> Value:
         dim %= len(shape)
         one = (*shape[:dim], 1, *shape[dim + 1 :])
-        parts = [(self._view_reshape(one, self.values[n]), place) for place, n in enumerate(nodes)]
+        parts = [(loop_views.reshape(one, self.values[n]), place) for place, n in enumerate(nodes)]
         return self._joined(parts, dim, shape, dtype)
 
     # -- elements at places that the program computes, which lie in bounds: `at` sees to it
@@ -684,6 +732,14 @@ class Emitter:
     ) -> Value:
         places, new = self.stored(places), self.stored(new)
         return self._changed(x, lambda x: loop_indexing.scattered(x, dim % len(shape), places, new))
+
+    def _compute_scatter_reduce(
+        self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value, new: Value, reduce: str
+    ) -> Value:
+        if reduce not in REDUCTIONS or reduce == "mean" or not shape:
+            raise Unsupported(f"{reduce} of what is at the same place")
+        places, new, step = self.stored(places), self.stored(new), REDUCTIONS[reduce].step
+        return self._changed(x, lambda x: loop_indexing.scattered(x, dim % len(shape), places, new, step))
 
     def _changed(self, x: Value, change: Callable[[Value], Value]) -> Value:
         """Return x with elements set; what is no carry has several set in a copy."""
@@ -757,78 +813,6 @@ class Emitter:
             return f"(({test}) ? ({part.load(inner)}) : ({_literal(0, dtype) if x is None else x.load(index)}))"
 
         return Value(shape, dtype, load)
-
-    # -- views: only indices change ----------------------------------------------------------------------------
-
-    def _view_reshape(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
-        assert math.prod(shape) == math.prod(x.shape)
-        if shape == x.shape:
-            return x
-        return x.seen(shape, lambda i: unflat(flat_index(i, shape), x.shape), in_order=True)
-
-    _view_unsqueeze = _view_squeeze = _view_reshape  # a trace records view as reshape
-
-    def _view_permute(self, shape: tuple[int, ...], x: Value, dims: Sequence[int]) -> Value:
-        order = [d % len(dims) for d in dims]
-        return x.seen(shape, lambda i: [i[order.index(d)] for d in range(len(order))])
-
-    def _view_t(self, shape: tuple[int, ...], x: Value) -> Value:
-        return x.seen(shape, lambda i: list(reversed(i)))
-
-    def _view_transpose(self, shape: tuple[int, ...], x: Value, first: int, second: int) -> Value:
-        order = list(range(len(shape)))
-        order[first], order[second] = order[second], order[first]
-        return self._view_permute(shape, x, order)
-
-    def _view_flip(self, shape: tuple[int, ...], x: Value, dims: Sequence[int]) -> Value:
-        turned = {d % len(shape) for d in dims}
-        return Value(
-            shape, x.dtype, lambda i: x.load([f"{shape[d] - 1}-({v})" if d in turned else v for d, v in enumerate(i)])
-        )
-
-    def _view_expand(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
-        return Value(shape, x.dtype, lambda i: x.load(broadcast(i, x.shape)))
-
-    def _view_diagonal(
-        self, shape: tuple[int, ...], x: Value, offset: int = 0, first: int = 0, second: int = 1
-    ) -> Value:
-        row, column = first % len(x.shape), second % len(x.shape)
-
-        def index(i: Sequence[str]) -> list[str]:
-            others = iter(i[:-1])
-            of = {row: f"({i[-1]})+{max(-offset, 0)}", column: f"({i[-1]})+{max(offset, 0)}"}
-            return [of[d] if d in of else next(others) for d in range(len(x.shape))]
-
-        return Value(shape, x.dtype, lambda i: x.load(index(i)))
-
-    def _view_repeat(self, shape: tuple[int, ...], x: Value, *_: Any) -> Value:
-        own = len(x.shape)
-        return Value(
-            shape,
-            x.dtype,
-            lambda i: x.load([f"({v})%{n}" for v, n in zip(i[len(i) - own :], x.shape, strict=True)]),
-        )
-
-    def _view_select(self, shape: tuple[int, ...], x: Value, dim: int, index: int) -> Value:
-        axis, place = dim % len(x.shape), index % x.shape[dim]
-        return Value(shape, x.dtype, lambda i: x.load([*i[:axis], str(place), *i[axis:]]))
-
-    def _view_slice(
-        self,
-        shape: tuple[int, ...],
-        x: Value,
-        dim: int = 0,
-        start: int | None = None,
-        end: int | None = None,
-        step: int = 1,
-    ) -> Value:
-        axis = dim % len(x.shape)
-        first = slice(start, end, step).indices(x.shape[axis])[0]
-        if (first, step) == (0, 1):
-            return x.seen(shape, lambda i: i, in_order=axis == 0)
-        return Value(
-            shape, x.dtype, lambda i: x.load([f"({v})*{step}+{first}" if d == axis else v for d, v in enumerate(i)])
-        )
 
 
 def _at(operand: Any, index: Sequence[str], shape: Sequence[int], dtype: torch.dtype) -> str:

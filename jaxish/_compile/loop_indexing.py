@@ -57,7 +57,7 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
 
     def combined(old: str, entry: Sequence[str], inner: Sequence[str]) -> str:
         found = new.load(broadcast([*inner[:first], *entry, *inner[first:]], new.shape))
-        return _sum(x.dtype, old, found) if adds else found
+        return _combined("add", x.dtype, old, found) if adds else found
 
     def load(index: Sequence[str]) -> str:
         zeros, old = ["0"] * len(batch), x.load(index)
@@ -73,10 +73,10 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
     return _updated(x, update, load if math.prod(batch) == 1 else None)
 
 
-def scattered(x: Value, dim: int, places: Value, new: Value) -> Value:
-    """Return x with `new` added to the elements whose index along one dimension `places` gives."""
+def scattered(x: Value, dim: int, places: Value, new: Value, step: str = "add") -> Value:
+    """Return x with the elements whose index along one dimension `places` gives combined with `new` by an operator."""
     if new.dtype is not x.dtype or x.spare not in (None, dim):
-        raise Unsupported(f"{new.dtype} added to {x.dtype}, or along another dimension than that of what is dropped")
+        raise Unsupported(f"{new.dtype} put into {x.dtype}, or along another dimension than that of what is dropped")
     _check_sizes(x, [dim])
     size = None if dim == x.spare else x.shape[dim]
     entry = [f"e{d}" for d in range(len(x.shape))]
@@ -84,13 +84,13 @@ def scattered(x: Value, dim: int, places: Value, new: Value) -> Value:
     def load(index: Sequence[str]) -> str:
         first = [*index[:dim], "0", *index[dim + 1 :]]
         old = x.load(index)
-        return f"((({index[dim]}) == {_at(places, first, size)}) ? ({_sum(x.dtype, old, new.load(first))}) : ({old}))"
+        return f"((({index[dim]}) == {_at(places, first, size)}) ? ({_combined(step, x.dtype, old, new.load(first))}) : ({old}))"
 
     def update(place: Callable[[Sequence[str]], str]) -> str:
         target = place([*entry[:dim], f"p{dim}", *entry[dim + 1 :]])
         return (
             f"{loops_over(entry, places.shape)}{{ const int64_t p{dim} = {_at(places, entry, size)}; {_within(x)}"
-            f"{target} = {_sum(x.dtype, target, new.load(entry))}; }}"
+            f"{target} = {_combined(step, x.dtype, target, new.load(entry))}; }}"
         )
 
     is_single = all(m == (1 if d == dim else n) for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True)))
@@ -154,8 +154,8 @@ def _within(x: Value) -> str:
     return "" if x.spare is None else f"if (p{x.spare} >= 0 && p{x.spare} < {x.shape[x.spare] - 1}) "
 
 
-def _sum(dtype: torch.dtype, first: str, second: str) -> str:
-    form = OPERATORS["add"].form(dtype)
+def _combined(step: str, dtype: torch.dtype, first: str, second: str) -> str:
+    form = OPERATORS[step].form(dtype)
     if form is None:
-        raise Unsupported(f"a sum of {dtype}")
+        raise Unsupported(f"{step} of {dtype}")
     return form.format(first, second)

@@ -67,7 +67,7 @@ _SAME = Operator({"biufw": "{0}"})
 _SHIFT_LEFT, _SHIFT_RIGHT = Operator({"iu": "shift_left({0}, {1})"}), Operator({"iu": "shift_right({0}, {1})"})
 
 OPERATORS = {
-    **dict.fromkeys(("clone", "alias", "detach", "_to_copy", "lift_fresh_copy"), _SAME),
+    **dict.fromkeys(("clone", "alias", "detach", "_to_copy", "lift_fresh", "lift_fresh_copy"), _SAME),
     **{n: _floating(f"{n}_({{0}})") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan")},
     **{n: _floating(f"{n}_({{0}})") for n in ("exp", "expm1", "log", "log1p", "erf")},
     **{n: _floating(f"std::{n}({{0}})") for n in ("asinh", "acosh", "atanh", "exp2", "log2", "log10", "erfc")},
@@ -76,6 +76,10 @@ OPERATORS = {
     "sqrt": _floating("std::sqrt({0})"),
     "rsqrt": _floating("1 / std::sqrt({0})"),
     "logaddexp": _floating("logaddexp({0}, {1})"),
+    "logaddexp2": _floating("logaddexp2({0}, {1})"),
+    "digamma": _floating("digamma({0})"),
+    "nan_to_num": _floating("nan_to_num({0})"),
+    "ldexp": _floating("{0} * std::exp2({1})"),
     "hypot": _floating("std::hypot({0}, {1})"),
     "copysign": _floating("std::copysign({0}, {1})"),
     "reciprocal": _floating("1 / ({0})"),
@@ -100,7 +104,7 @@ OPERATORS = {
     "pow": Operator({"f": "std::pow({0}, {1})", "iu": "power({0}, {1})"}),
     "nextafter": _floating("std::nextafter({0}, {1})"),
     "xlogy": _floating("xlogy({0}, {1})"),
-    "lgamma": _floating("std::lgamma({0})"),
+    "lgamma": _floating("lgamma_({0})"),
     "atan2": _floating("std::atan2({0}, {1})"),
     "maximum": Operator({"iuf": "maximum({0}, {1})", "b": "{0} | {1}"}),
     "minimum": Operator({"iuf": "minimum({0}, {1})", "b": "{0} & {1}"}),

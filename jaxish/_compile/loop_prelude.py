@@ -44,7 +44,31 @@ FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * (1 - y) * y; }
 FUNCTION logaddexp(T a, T b) {
   return a == b && std::isinf(a) ? a : maximum(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
+FUNCTION logaddexp2(T a, T b) {
+  return a == b && std::isinf(a) ? a : maximum(a, b) + std::log1p(std::exp2(-std::abs(a - b))) * T(1.4426950408889634);
+}
 template <class T> static inline bool is_nan(T a) { return a != a; }
+FUNCTION nan_to_num(T a) {
+  constexpr T most = std::numeric_limits<T>::max();
+  return is_nan(a) ? T(0) : a > most ? most : a < -most ? -most : a;
+}
+static inline float lgamma_(float x) { int sign; return lgammaf_r(x, &sign); }  // the others write to a global variable
+static inline double lgamma_(double x) { int sign; return lgamma_r(x, &sign); }
+FUNCTION digamma(T given) {  // by reflection, recurrence up to 10, and the asymptotic series there
+  double x = given, found = 0;
+  if (x == 0) return std::copysign(T(Inf), -given);
+  if (x < 0) {
+    const double part = x - std::trunc(x);
+    if (part == 0) return T(NaN);
+    found = -M_PI / std::tan(M_PI * part);
+    x = 1 - x;
+  }
+  for (; x < 10; ++x) found -= 1 / x;
+  const double y = 1 / (x * x);
+  const double series = y * (1. / 12 - y * (1. / 120 - y * (1. / 252 - y * (1. / 240 - y * (1. / 132 - y *
+                        (691. / 32760 - y / 12))))));
+  return T(found + std::log(x) - 0.5 / x - series);
+}
 FUNCTION xlogy(T a, T b) { return is_nan(b) ? b : a == 0 ? T(0) : a * std::log(b); }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
 static inline bool out_of_range(int64_t distance, int width) { return distance < 0 || distance >= width; }

@@ -120,8 +120,8 @@ def _span(minval: Array, maxval: Array, info: np.iinfo) -> tuple[Tensor, Tensor,
 @functools.lru_cache(maxsize=256)
 def _constant_span(minval: int, maxval: int, dtype: np.dtype) -> list[tuple[float, torch.dtype]]:
     # It takes 0.1 ms, operator by operator.
-    bounds = (as_array(b, torch.device("cpu")) for b in (minval, maxval))
-    return [(t.item(), t.dtype) for t in _span(*bounds, np.iinfo(dtype))]
+    low, high = (as_array(b, torch.device("cpu")) for b in (minval, maxval))
+    return [(t.item(), t.dtype) for t in _span(low, high, np.iinfo(dtype))]
 
 
 def _offset(high: Tensor, low: Tensor, span: Tensor, multiplier: Tensor, start: Tensor) -> Tensor:

@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 
 from .._compile.kernels import FEW_BLOCKS, Kernel
+from .._compile.lowering import is_lowering
 from . import threefry
+from .ciphers import Rounds
 from .draws import PAIRS, Draw, Sampler, bits_at, raw_bits
 from .generators import PRNGImpl
 
@@ -89,12 +91,17 @@ class _ThreefryDraws(Draws):
         pass
 
     def split(self, keys: Words, count: int) -> list[Words]:
-        zero = torch.zeros_like(keys[0])
-        return [threefry.cipher(keys[0], keys[1], zero, zero + i) for i in range(count)]
+        zero, rounds = torch.zeros_like(keys[0]), _rounds()
+        return [rounds(keys[0], keys[1], zero, zero + i) for i in range(count)]
 
     def sample(self, sampler: Sampler, keys: Words) -> Tensor:
         counters = torch.zeros_like(keys[0], dtype=torch.int64)
-        return sampler.results(*bits_at(sampler, [(keys[0], keys[1])], counters, counters))[0]
+        return sampler.results(*bits_at(sampler, [(keys[0], keys[1])], counters, counters, _rounds()))[0]
+
+
+def _rounds() -> Rounds:
+    # In a graph that is being lowered a cipher is one instruction, where its target has that.
+    return threefry.ciphered if is_lowering() else threefry.cipher
 
 
 Round = Callable[..., tuple[list[Words], list[Tensor]]]

@@ -97,6 +97,8 @@ CASES = [
         exact=False,
     ),
     *_cases("f", "tt", ["lax.nextafter({0}, {1})"]),
+    *_cases("f", "tt", ["jnp.logaddexp2({0}, {1})", "jnp.ldexp({0}, jnp.sign({1}).astype('int32'))"], exact=False),
+    *_cases("f", "t", ["lax.lgamma(abs({0}) + 1)", "lax.digamma(abs({0}) + 1)"], exact=False),
 ]
 
 # The same of parts of arrays: operands a and b are stacked, so that results are numbers again.
@@ -163,5 +165,20 @@ CASES += [
     *_parts("biuf", [f"jnp.argmax({_PAIR})", f"jnp.argmin({_PAIR})"], "int"),
     *_parts("f", [f"j.nn.softmax({_PAIR})[1]", f"j.nn.log_softmax({_PAIR})[1]"], exact=False),
     *_parts("f", [f"lax.batch_matmul({_SQUARE}[None], {_SQUARE}[None])[0, 0, 1] + 1"], exact=False),
+    *_parts("iuf", [f"jnp.sort({_PAIR})[1]", f"jnp.sort({_SQUARE}, 0, descending=True)[0, 1]"]),
+    *_parts("iuf", [f"{_PAIR}.at[{_PLACE}].min(b)[1]", f"{_SQUARE}.at[0, 1].max(a)[0, 1]"]),
+    *_parts("iuf", [f"lax.top_k({_PAIR}, 1)[0][0]"]),
+    *_parts("biuf", [f"jnp.argsort({_PAIR})[0].astype('int32')"], "int32"),
+    *_parts("biuf", [f"lax.pad({_SQUARE}, a, ((1, -1, 0), (0, 0, 0)))[1, 1]"]),
+    *_parts("f", [f"j.grad(lambda a: jnp.diagonal({_SQUARE} * {_SQUARE}).sum())(a)"], exact=False),
+    *_parts("f", ["nn.hard_tanh(a) + 0 * b", "nn.hard_sigmoid(a)"], exact=False),
+    *_parts(
+        "f",
+        [
+            f"jnp.linalg.{f}(jnp.stack([1 / (1 + a * a), 0.3 / (1 + b * b), 0.3 / (1 + b * b), a * 0 + 2]).reshape(2, 2)){part}"
+            for f, part in (("cholesky", "[1, 0]"), ("inv", "[0, 1]"))
+        ],
+        exact=False,
+    ),
     *_parts("iuf", [f"jnp.triu({_SQUARE})[1, 0]", f"jnp.cumsum({_SQUARE}, 1, dtype=a.dtype)[1, 1]"], exact=False),
 ]

@@ -17,6 +17,7 @@ from programs import draw_program, every
 import jaxish
 from jaxish._compile import loop_emitter
 from jaxish._compile.loop_operators import C_TYPES, OPERATORS, REDUCTIONS
+from jaxish._compile.loop_views import VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -45,14 +46,14 @@ def test_the_harness_meets_all_that_native_loops_know():
     lanes = {dtype: values.lanes(dtype, 4, np.random.default_rng(0)) for dtype in ("bool", "int32", "float32")}
     met = {name for dtype in lanes for p in every(dtype) for name in tiers.operators_of(p, lanes[dtype])}
     met |= {name for dtype in C_TYPES for name in emitted.check(dtype, 16, np.random.default_rng(0))[2]}
-    methods = [re.fullmatch("_(?:compute|view)_(.*)", name) for name in vars(loop_emitter.Emitter)]
-    known = {name.split()[0] for name in [*OPERATORS, *REDUCTIONS]} | {m[1] for m in methods if m}
+    methods = [re.fullmatch("_compute_(.*)", name) for name in vars(loop_emitter.Emitter)]
+    known = {name.split()[0] for name in [*OPERATORS, *REDUCTIONS, *VIEWS]} | {m[1] for m in methods if m}
     assert known - met == NOT_TRACED
 
 
-# What a scan puts into its own derivative; of pads by numbers, determinants and derivatives of factorizations, which
+# What a scan puts into its own derivative; and of draws, determinants and derivatives of factorizations, which
 # test_native_loop.py has.
-NOT_TRACED = {"zeros", "constant_pad_nd", "eye", "linalg_cross"}
+NOT_TRACED = {"zeros", "eye", "linalg_cross", "new_full"}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
