@@ -187,6 +187,9 @@ PLACED = {
     "constraint within": lambda jax, N, P, m, e: jax.jit(
         lambda x: (jax.lax.with_sharding_constraint(x * 2, N(m, P("x", "y"))) + 1.0).T
     )(X),
+    "constraint before several results": lambda jax, N, P, m, e: jax.jit(
+        lambda x: jax.lax.erf_inv(jax.lax.with_sharding_constraint(x * 0.01, N(m, P("x", "y"))))
+    )(X),
     "out, unconstrained": lambda jax, N, P, m, e: jax.jit(lambda x: x, out_shardings=N(m, P(P.UNCONSTRAINED)))(X),
     "in, unconstrained": lambda jax, N, P, m, e: jax.jit(lambda x: x, in_shardings=N(m, P(P.UNCONSTRAINED)))(X),
     "constraint, explicit": lambda jax, N, P, m, e: jax.lax.with_sharding_constraint(X, N(e, P("x"))),

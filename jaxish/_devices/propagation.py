@@ -58,17 +58,18 @@ def _of(node: fx.Node, known: dict[fx.Node, Sharding]) -> Sharding | None:
         target = source.target
         if getattr(target, "places_results", False):
             return target.sharding
-    if not any(n in known for n in source.all_input_nodes):
+    type = graph.type_of(node)
+    if type is None or not any(n in known for n in source.all_input_nodes):
         return None
     kind, is_elementwise = operators.of(target).kind, operators.of(target).is_elementwise
     if is_elementwise or partition.is_elementwise(node):
-        return _merged(source.all_input_nodes, graph.type_of(node), known)
+        return _merged(source.all_input_nodes, type, known)
     first = source.all_input_nodes[0]
     if getattr(target, "is_laid_out_alike", False):
         return _merged(source.all_input_nodes, graph.type_of(first), known)
-    sharding, type = known.get(first), graph.type_of(node)
-    if not isinstance(sharding, NamedSharding) or type is None:
-        return sharding if type is not None and kind is Kind.RESHAPE else None
+    sharding = known.get(first)
+    if not isinstance(sharding, NamedSharding):
+        return sharding if kind is Kind.RESHAPE else None
     parts = _parts(sharding, len(partition.shape_of(first)))
     if kind is Kind.PERMUTE:
         return sharding.update(spec=PartitionSpec(*(parts[d] for d in partition.order_of(node))))
