@@ -190,6 +190,21 @@ PLACED = {
     "constraint before several results": lambda jax, N, P, m, e: jax.jit(
         lambda x: jax.lax.erf_inv(jax.lax.with_sharding_constraint(x * 0.01, N(m, P("x", "y"))))
     )(X),
+    "constraint that does not divide": lambda jax, N, P, m, e: jax.jit(
+        lambda x: jax.lax.with_sharding_constraint(x[:, :1] * 2, N(m, P("x", "y")))
+    )(X),
+    "constraint of which one axis divides": lambda jax, N, P, m, e: jax.jit(
+        lambda x: jax.lax.with_sharding_constraint(x[:6] * 2, N(m, P(("x", "y"), None)))
+    )(X),
+    "constraint that divides nothing": lambda jax, N, P, m, e: jax.jit(
+        lambda x: jax.lax.with_sharding_constraint(x[:5, :3] * 2, N(m, P("x", "y")))
+    )(X),
+    "constraint that does not divide, eager": lambda jax, N, P, m, e: jax.lax.with_sharding_constraint(
+        X[:5], N(m, P("x", "y"))
+    ),
+    "constraint of more dimensions": lambda jax, N, P, m, e: jax.jit(
+        lambda x: jax.lax.with_sharding_constraint(x[0], N(m, P("x", "y")))
+    )(X),
     "out, unconstrained": lambda jax, N, P, m, e: jax.jit(lambda x: x, out_shardings=N(m, P(P.UNCONSTRAINED)))(X),
     "in, unconstrained": lambda jax, N, P, m, e: jax.jit(lambda x: x, in_shardings=N(m, P(P.UNCONSTRAINED)))(X),
     "constraint, explicit": lambda jax, N, P, m, e: jax.lax.with_sharding_constraint(X, N(e, P("x"))),

@@ -4,6 +4,7 @@ The devices of one process share memory: an array over several of them is one te
 Where each process has a device of its own, it is a DTensor (processes.py), of which each holds its part.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from .._core.target import Target
 from . import devices, meshes, processes
 from .meshes import AbstractMesh
 from .propagation import shardings_of_results
-from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
+from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, names_in
 
 
 class Constrain(Primitive):
@@ -82,6 +83,8 @@ def _torch_device(sharding: Sharding) -> torch.device:
 
 def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     """Return the array, laid over devices as `sharding` says. Raises `ValueError` where they do not go together."""
+    if graph.tracing and function == "with_sharding_constraint" and isinstance(sharding, NamedSharding):
+        sharding = _evenly(sharding, array.shape)
     check_fits(array, sharding, function)
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh) and function != "device_put":
         found = _over_devices(array, sharding)
@@ -155,6 +158,23 @@ def kinds_of_results(body: Graph, kinds: Sequence[Any]) -> list[Any]:
     return [k if s is None else _PlacedKind(k, s) for k, s in zip(kinds, found, strict=False)]
 
 
+def _evenly(sharding: NamedSharding, shape: Sequence[int]) -> NamedSharding:
+    """Return the sharding without the last axes of a dimension into which they do not divide it, as XLA takes it in jit."""
+    if len(shape) < len(sharding.spec) or not any(
+        s % n for s, n in zip(shape, sharding.parts(len(shape)), strict=True)
+    ):
+        return sharding
+    parts = []
+    for size, part in zip(shape, sharding.spec, strict=False):
+        names = names_in(part)
+        while names and size % math.prod(sharding.mesh.shape[name] for name in names):
+            names = names[:-1]
+        parts.append(part if names == names_in(part) else names or None)
+    while parts and parts[-1] is None:
+        parts.pop()
+    return sharding.update(spec=PartitionSpec(*parts))
+
+
 def check_fits(array: Array, sharding: Sharding, function: str) -> None:
     """Raise `ValueError` for a sharding that an array of this shape cannot have."""
     if function != "with_sharding_constraint" and PartitionSpec.UNCONSTRAINED in getattr(sharding, "spec", ()):
@@ -164,8 +184,9 @@ def check_fits(array: Array, sharding: Sharding, function: str) -> None:
     except IndivisibleError:
         raise
     except ValueError as error:
+        arguments = "arguments" if function == "with_sharding_constraint" else "args"
         raise ValueError(
-            f"One of {function} args is incompatible with its sharding annotation {sharding}: {error}"
+            f"One of {function} {arguments} is incompatible with its sharding annotation {sharding}: {error}"
         ) from None
 
 
