@@ -86,6 +86,7 @@ _PRIVATE = {
     "_src.core": ("jaxish.core", "jaxish.extend.core", "jaxish._jaxprs.context"),
     "_src.custom_derivatives": ("jaxish.custom_derivatives", "jaxish"),
     "_src.dispatch": (),
+    "_src.distributed": ("jaxish.distributed", "jaxish._devices.cluster"),
     "_src.dtypes": ("jaxish.dtypes", "jaxish._core.dtypes"),
     "_src.flatten_util": ("jaxish.flatten_util",),
     "_src.interpreters": (),
@@ -191,6 +192,7 @@ def install() -> None:
     loaded_by_import = {name for name in sys.modules if name.startswith("jaxish.")}
     for rest in filter(_is_of_jax, (name.removeprefix("jaxish.") for name in loaded_by_import)):
         sys.modules[f"jax.{rest}"] = sys.modules[f"jaxish.{rest}"]
+    importlib.import_module("jax._src")  # an attribute of jax
     # pytest, which puts its finder before ours, takes the file of a module of this name for one of tests, and loads it again.
     sys.modules["jax.test_util"] = importlib.import_module("jaxish.test_util")
 
@@ -200,3 +202,4 @@ def uninstall() -> None:
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     for name in [n for n in sys.modules if n.partition(".")[0] in ("jax", "jaxlib")]:
         del sys.modules[name]
+    vars(sys.modules["jaxish"]).pop("_src", None)

@@ -106,3 +106,25 @@ def shutdown() -> None:
     device_meshes.forget()
     devices.join_processes(0, 1)
     primitive.among_processes = None
+
+
+class State:
+    """What libraries ask JAX's private `global_state` for: which of how many processes this is.
+
+    There is no `client` or `service`: processes meet through `torch.distributed`.
+    """
+
+    client = service = preemption_sync_manager = partition_index = None
+
+    @property
+    def process_id(self) -> int:
+        """The number of this process."""
+        return torch.distributed.get_rank() if is_initialized() else 0
+
+    @property
+    def num_processes(self) -> int:
+        """How many processes there are."""
+        return torch.distributed.get_world_size() if is_initialized() else 1
+
+
+global_state = State()

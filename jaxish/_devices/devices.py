@@ -9,10 +9,12 @@ import os
 import re
 import threading
 import warnings
+from dataclasses import dataclass
 
 import torch
 
-from .._core import accelerator, config
+from .._core import accelerator, config, errors
+from .memory import DeviceMemory
 
 
 class Device:
@@ -37,6 +39,28 @@ class Device:
         """The index of the process that the device belongs to."""
         return self.process_index
 
+    @property
+    def client(self) -> "Backend":
+        """The platform."""
+        return Backend(self.platform)
+
+    def default_memory(self) -> DeviceMemory:
+        """Return the memory where the device's arrays are."""
+        return DeviceMemory(self)
+
+    def addressable_memories(self) -> list[DeviceMemory]:
+        """Return the memories that arrays of the device may be in: its own."""
+        return [self.default_memory()]
+
+    def memory(self, kind: str) -> DeviceMemory:
+        """Return the memory of this kind. Raises `JaxRuntimeError` where there is none."""
+        if kind != DeviceMemory.kind:
+            raise errors.JaxRuntimeError(
+                f"INVALID_ARGUMENT: Could not find memory addressable by device {self.device_kind}. Device {self.device_kind} "
+                f"can address the following memory kinds: {DeviceMemory.kind}. Got memory kind: {kind}"
+            )
+        return self.default_memory()
+
     def memory_stats(self) -> dict[str, int] | None:
         """Return bytes in use and the peak on a GPU, None on the CPU."""
         if self.platform != "gpu":
@@ -52,6 +76,50 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.torch_device.type}:{self.id}"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A platform and its devices."""
+
+    platform: str
+
+    @property
+    def platform_version(self) -> str:
+        """torch's version, and CUDA's on GPUs."""
+        return f"torch {torch.__version__}" + (f", CUDA {torch.version.cuda}" if self.platform == "gpu" else "")
+
+    @property
+    def runtime_type(self) -> str:
+        """What runs programs."""
+        return "torch"
+
+    def devices(self) -> list[Device]:
+        """Return the devices of all processes."""
+        return devices(self.platform)
+
+    def local_devices(self) -> list[Device]:
+        """Return the devices of this process."""
+        return local_devices(backend=self.platform)
+
+    def device_count(self) -> int:
+        """Return the number of devices of all processes."""
+        return len(self.devices())
+
+    def local_device_count(self) -> int:
+        """Return the number of devices of this process."""
+        return len(self.local_devices())
+
+    def process_index(self) -> int:
+        """Return this process's index."""
+        return process_index()
+
+    def device_from_local_hardware_id(self, local_hardware_id: int) -> Device:
+        """Return the device of this process with this number. Raises `ValueError` where there is none."""
+        for device in self.local_devices():
+            if device.local_hardware_id == local_hardware_id:
+                return device
+        raise ValueError(f"No local device with hardware id {local_hardware_id} on {self.platform}.")
 
 
 def platform_of(device: torch.device) -> str:

@@ -20,6 +20,12 @@ class Format:
     layout: Layout | None = None
     sharding: Any = None
 
+    @property
+    def is_in_order(self) -> bool:
+        """Whether elements lie row by row, which they do where nothing else is said."""
+        order = () if self.layout is None else self.layout.major_to_minor
+        return tuple(order) == tuple(range(len(order)))
+
 
 def with_layout_constraint(x: Any, layout: Layout) -> Any:
     """Raise `NotImplementedError`: torch's compilers choose the layouts of what they compute."""

@@ -310,6 +310,24 @@ def mesh_in_force() -> Mesh | None:
     return found.mesh or found.legacy
 
 
+class ResourceEnv(NamedTuple):
+    """What `with mesh:` sets."""
+
+    physical_mesh: Mesh
+
+
+class _ThreadResources:
+    """By JAX's old name, which libraries still ask for the mesh of `with mesh:`."""
+
+    @property
+    def env(self) -> ResourceEnv:
+        """What is set in this thread."""
+        return ResourceEnv(_in_force().legacy or _EMPTY)
+
+
+thread_resources = _ThreadResources()
+
+
 def make_mesh(
     axis_shapes: Sequence[int], axis_names: Sequence[Hashable], axis_types: tuple[AxisType, ...] | None = None, *,
     devices: Sequence[Any] | None = None,

@@ -143,6 +143,16 @@ class Sharding:
         own = devices.process_index()
         return {d: i for d, i in self.devices_indices_map(global_shape).items() if d.process_index == own}
 
+    # JAX's private names, which libraries that write arrays to disk read.
+
+    @property
+    def _device_assignment(self) -> tuple[Device, ...]:
+        return tuple(self.device_set)
+
+    @property
+    def _addressable_device_assignment(self) -> tuple[Device, ...]:
+        return tuple(d for d in self._device_assignment if d in self.addressable_devices)
+
     @property
     def num_devices(self) -> int:
         """The number of devices."""
@@ -342,6 +352,11 @@ class NamedSharding(Sharding):
         """Return for each device the index of its part of an array of this shape."""
         self._concrete_mesh("devices_indices_map")
         return _indices(self, tuple(global_shape))
+
+    @property
+    def _device_assignment(self) -> tuple[Device, ...]:
+        self._concrete_mesh("_device_assignment")
+        return tuple(self.mesh.devices.flat)
 
     @property
     def _key(self) -> tuple[Any, ...]:

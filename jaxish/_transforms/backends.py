@@ -1,61 +1,14 @@
 """jax.extend.backend: the platforms as JAX's libraries ask for them, and forgetting what was compiled."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
-
-import torch
 
 from .._core import array
 from .._devices import devices
-from .._devices.devices import Device
+from .._devices.devices import Backend, Device
 from .program import clear_caches
 
 _cached: list[Any] = []
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A platform and its devices."""
-
-    platform: str
-
-    @property
-    def platform_version(self) -> str:
-        """torch's version, and CUDA's on GPUs."""
-        return f"torch {torch.__version__}" + (f", CUDA {torch.version.cuda}" if self.platform == "gpu" else "")
-
-    @property
-    def runtime_type(self) -> str:
-        """What runs programs."""
-        return "torch"
-
-    def devices(self) -> list[Device]:
-        """Return the devices of all processes."""
-        return devices.devices(self.platform)
-
-    def local_devices(self) -> list[Device]:
-        """Return the devices of this process."""
-        return devices.local_devices(backend=self.platform)
-
-    def device_count(self) -> int:
-        """Return the number of devices of all processes."""
-        return len(self.devices())
-
-    def local_device_count(self) -> int:
-        """Return the number of devices of this process."""
-        return len(self.local_devices())
-
-    def process_index(self) -> int:
-        """Return this process's index."""
-        return devices.process_index()
-
-    def device_from_local_hardware_id(self, local_hardware_id: int) -> Device:
-        """Return the device of this process with this number. Raises `ValueError` where there is none."""
-        for device in self.local_devices():
-            if device.local_hardware_id == local_hardware_id:
-                return device
-        raise ValueError(f"No local device with hardware id {local_hardware_id} on {self.platform}.")
 
 
 def backends() -> dict[str, Backend]:

@@ -16,6 +16,7 @@ from .._core.torch_tensors import from_torch
 from .._core.tree_differences import broadcast_prefix
 from .._devices import devices, meshes
 from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
+from .._devices.layouts import Format
 from .._devices.memory import Space
 from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
@@ -24,12 +25,13 @@ from .flat import wraps
 def device_put(
     x: Any, device: Any = None, *, src: Any = None, donate: bool | Any = False, may_alias: bool | None | Any = None
 ) -> Any:
-    """Return the pytree `x` with its leaves as arrays on `device`: a `Device`, a sharding, or a prefix tree of them.
+    """Return the pytree `x` with its leaves as arrays on `device`: a `Device`, a sharding, a `Format`, or a prefix tree of them.
 
     None leaves arrays where they are. `donate` deletes the arrays given. `src` and `may_alias` are hints that torch has
     no use for: an array that is on the device already is shared, since arrays are immutable, and so is the memory of a
     torch tensor (`jaxish.from_torch` says what that means). Under jit it is a
-    constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit.
+    constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit,
+    `NotImplementedError` for a layout of a format that is not row by row.
     """
     leaves, spec = tree.flatten(x)
     targets = broadcast_prefix(device, spec, "device_put device", is_leaf=lambda d: d is None)
@@ -52,6 +54,13 @@ def _place_of(target: Any) -> Sharding | None:
         return None
     if isinstance(target, devices.Device):
         return SingleDeviceSharding(target)
+    if isinstance(target, Format):
+        if not target.is_in_order:
+            raise NotImplementedError(
+                f"{target.layout} is not supported: torch lays arrays out. Transpose the array where its elements' order "
+                "in memory matters."
+            )
+        return target.sharding
     if not isinstance(target, PartitionSpec):
         raise ValueError(
             "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device`, a `PartitionSpec` or a pytree "
