@@ -114,6 +114,12 @@ def test_device_put_takes_formats():
     agree(program)
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_formats_of_arrays(shape):
+    agree(lambda j: repr(j.numpy.ones(shape).format.layout))
+    agree(lambda j: j.device_put(j.numpy.ones(shape), j.numpy.ones(shape).T.format))
+
+
 def test_private_state_of_processes():
     from jaxish._devices import cluster
 

@@ -16,7 +16,7 @@ from .._core.torch_tensors import from_torch
 from .._core.tree_differences import broadcast_prefix
 from .._devices import devices, meshes
 from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
-from .._devices.layouts import Format
+from .._devices.layouts import Format, Layout
 from .._devices.memory import Space
 from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
@@ -265,6 +265,13 @@ def _sharding(self: Array) -> Sharding:
     return sharding_of(self)
 
 
+def _format(self: Array) -> Format:
+    """How the array lies in memory and over devices: row by row, as far as a program can tell."""
+    if graph.is_tracer(self._tensor):
+        raise AttributeError  # `Array.__getattr__` says why
+    return Format(Layout(tuple(range(self.ndim)), ()), sharding_of(self))
+
+
 def _addressable_shards(self: Array) -> list[Shard]:
     _check_concrete(self, "The 'addressable_shards' attribute is not available")
     return shards_of(self)
@@ -308,6 +315,7 @@ _ATTRIBUTES: dict[str, Any] = {
     "platform": _platform,
     "to_device": _to_device,
     "sharding": property(_sharding, doc="How the array lies over devices."),
+    "format": property(_format),
     "addressable_shards": property(_addressable_shards, doc="The parts of the array on this process's devices."),
     "global_shards": property(lambda self: shards_of(self, everywhere=True), doc="The parts on all devices."),
     "addressable_data": _addressable_data,
