@@ -60,7 +60,7 @@ class Operator:
 # torch's names, with JAX's where it is another one.
 _NAMES = {
     Kind.RESHAPE: (
-        "reshape view:reshape _unsafe_view:reshape unsqueeze:broadcast_in_dim squeeze alias:copy detach:stop_gradient"
+        "reshape view:reshape _unsafe_view:reshape unsqueeze:broadcast_in_dim squeeze alias:copy lift_fresh:copy detach:stop_gradient"
     ),
     Kind.PERMUTE: "permute:transpose transpose t:transpose",
     Kind.VIEW: (
@@ -75,7 +75,7 @@ _NAMES = {
         "clamp clamp_min:max clamp_max:min maximum:max minimum:min fmod:rem remainder:rem nextafter where:select_n "
         "masked_fill:select_n polygamma bitwise_left_shift:shift_left __lshift__:shift_left "
         "bitwise_right_shift:shift_right_arithmetic __rshift__:shift_right_arithmetic tanh_backward sigmoid_backward "
-        "isfinite:is_finite log10 logaddexp hypot copysign signbit xlogy"
+        "isfinite:is_finite log10 logaddexp logaddexp2 ldexp nan_to_num hypot copysign signbit xlogy"
     ),
     Kind.COMPARISON: "eq ne lt le gt ge isnan isinf",
     Kind.LOGICAL: (

@@ -484,6 +484,7 @@ RULES: dict[Any, Rule] = {
     aten._to_copy: lambda r, out, x, **_: converted(r, x, out.dtype),
     aten.clone: _same,
     aten.alias: _same,
+    aten.lift_fresh: _same,
     aten.lift_fresh_copy: _same,
     aten.detach: _detached,
     aten.full: _full,
