@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from oracle import agree
 
 import jaxish
@@ -153,3 +154,23 @@ def test_sums_of_complex_arrays_without_elements(shape):
 def test_arrays_made_within_a_gradient(made):
     # A level of torch's wraps what operators make of it, and compiled code finds no memory in that.
     agree(lambda j: j.jit(j.grad(lambda x: (j.numpy.sin(x) * made(j)).sum()))(X[0, :2]))
+
+
+def test_what_others_draw_meanwhile_does_not_come_again(monkeypatch):
+    """A DataLoader's order, or dropout's masks: the generators are the process's."""
+    import torch._inductor.compile_fx as compile_fx
+
+    compile_fx_inner, drawn = compile_fx.compile_fx_inner, []
+
+    def beside_another_thread(*given, **options):
+        other = threading.Thread(target=lambda: drawn.append(torch.rand(3)))
+        other.start()
+        other.join()
+        return compile_fx_inner(*given, **options)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", beside_another_thread)
+    torch.manual_seed(0)
+    jaxish.jit(lambda x: jaxish.numpy.sin(x).sum() + x * 1.0625)(np.ones(5000, np.float32))
+    drawn.append(torch.rand(3))
+    torch.manual_seed(0)
+    np.testing.assert_array_equal(torch.stack(drawn), torch.rand(2, 3))
