@@ -24,6 +24,11 @@ def automatic():
 X = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
 I = np.array([3, 0, 4, 4], np.int32)  # noqa: E741
 
+
+def collatz(xp):
+    return lambda s: (xp.numpy.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1)
+
+
 FUNCTIONS = {
     "elementwise": lambda xp: lambda x: xp.numpy.tanh(x) * 2 + xp.numpy.where(x > 0, x, -1.0),
     "reductions": lambda xp: lambda x: (x.sum(0), x.max(), x.prod(1), (x > 0).any()),
@@ -36,6 +41,23 @@ FUNCTIONS = {
     "branch": lambda xp: lambda x: xp.lax.cond(x[0, 0] > 0, lambda x: x * 2, xp.numpy.sin, x),
     "called": lambda xp: lambda x: xp.jit(lambda x: x * 3)(x).sum(),
     "gradient": lambda xp: xp.grad(lambda x: xp.numpy.log1p(xp.numpy.exp(x)).sum() + (x[1] ** 3).mean()),
+    "scan": lambda xp: lambda x: xp.lax.scan(lambda c, x: (c + x.sum(), c * x), 0.0, x),
+    "backward scan": lambda xp: lambda x: xp.lax.scan(lambda c, x: (c * 0.5 + x, c), x[0], x, reverse=True)[1].sum(0),
+    "gradient of a scan": lambda xp: xp.grad(
+        lambda x: xp.lax.scan(lambda c, x: (xp.numpy.tanh(c + x), c.sum()), x[0], x)[1].sum()
+    ),
+    "while": lambda xp: lambda x: xp.lax.while_loop(lambda s: s[0] != 1, collatz(xp), (27, x[:2])),
+    "loops in loops": lambda xp: (
+        lambda x: xp.lax.fori_loop(
+            0, 3, lambda i, c: xp.lax.while_loop(lambda c: (c < i + 1.0).any(), lambda c: c + 0.25, c), x
+        )
+    ),
+    "a loop in one branch": lambda xp: (
+        lambda x: xp.lax.cond(
+            x.sum() > 0, lambda x: xp.lax.fori_loop(0, 5, lambda i, x: x * 0.9 + i, x), lambda x: x, x
+        )
+    ),
+    "no step": lambda xp: lambda x: xp.lax.scan(lambda c, x: (c + x, x), x[0], x[:0]),
     "nan and infinity": lambda xp: lambda x: (x / 0, xp.numpy.sqrt(x), xp.numpy.maximum(x, xp.numpy.nan)),
 }
 
@@ -57,7 +79,7 @@ def test_small_graphs_run_as_one_function_without_the_worker(name, automatic, mo
         while True:
             jitted(X)
             ((_, made),) = jitted._programs.items()
-            if function_of(made.closed.graph) == "written":
+            if function_of(made.closed.graph) in ("written", "counted"):
                 return jitted(X)
             assert time.monotonic() < deadline
 
@@ -75,15 +97,36 @@ def scanned(x):
     return jaxish.lax.scan(lambda c, x: (c + x.sum(), c), 0.0, x)
 
 
-@pytest.mark.parametrize("function", [scanned, lambda x: jaxish.numpy.broadcast_to(x.sum(), (5000,))])
-def test_loops_and_large_graphs_are_left_to_the_backend(function):
-    assert not native_loop.is_small(graph_of(function))
+def test_large_graphs_are_left_to_the_backend():
+    assert not native_loop.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (5000,))))
 
 
-@pytest.mark.parametrize("function", [lambda x: x + 1j, lambda x: jaxish.numpy.fft.rfft(x).real, jaxish.jit(scanned)])
+def long_scan(x):
+    return jaxish.lax.fori_loop(0, 10_000_000, lambda i, x: x + 1, x)
+
+
+@pytest.mark.parametrize("function", [lambda x: x + 1j, lambda x: jaxish.numpy.fft.rfft(x).real, long_scan])
 def test_what_is_not_written_out_is_left_to_the_backend(function):
     with pytest.raises(Unsupported):
-        native_loop.Whole(graph_of(lambda x: function(x)), "f").run_when_compiled()
+        native_loop.Whole(graph_of(lambda x: function(x)), "f", pytest.fail).run_when_compiled()
+
+
+@pytest.mark.parametrize("tier", ["compiled", "auto"])
+def test_loops_that_take_long_are_left_to_run_in_parts(tier, automatic, monkeypatch):
+    config.jit_tier.set(tier)
+    jitted = jaxish.jit(
+        lambda n, x: jaxish.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 0.5 + 1), (0, x))
+    )
+    for n in (3, 3):
+        np.testing.assert_allclose(jitted(n, X)[1], X * 0.5**n + 2 * (1 - 0.5**n), rtol=1e-6)
+    ((_, made),) = jitted._programs.items()
+    counted = executable.of(made.closed.graph).run
+    assert counted.__name__ == "counted"
+    for n in (1_000_000, 1_000_000):
+        done, x = jitted(n, X)
+        assert done == n
+        np.testing.assert_array_equal(x, np.full_like(X, 2))
+        assert executable.of(made.closed.graph).run is not counted
 
 
 def test_a_graph_that_does_not_compile_goes_to_the_worker(automatic, monkeypatch):

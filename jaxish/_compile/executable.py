@@ -36,6 +36,7 @@ class Executable:
 
     def __init__(self, body: Graph, name: str) -> None:
         self.body, self.name = body, name
+        self._is_long = False  # known once its loops have taken long
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
@@ -92,16 +93,25 @@ class Executable:
             return request.compile()
 
     def _may_be_written(self) -> bool:
-        return self.backend == registry.DEFAULT and native_loop.is_small(self.body)
+        return self.backend == registry.DEFAULT and not self._is_long and native_loop.is_small(self.body)
 
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return a small graph as one C++ function, None where it is not written out."""
         if not self._may_be_written():
             return None
         try:
-            return native_loop.Whole(self.body, self.name).run_when_compiled()
+            return self._in_writing().run_when_compiled()
         except loop_values.Unsupported:
             return None
+
+    def _in_writing(self) -> native_loop.Whole:
+        return native_loop.Whole(self.body, self.name, self._run_long)
+
+    def _run_long(self, *tensors: Tensor) -> Sequence[Tensor]:
+        """Run a graph whose loops take so long that they are to be interrupted: by themselves, in parts."""
+        self._is_long, self._compiled = True, None
+        self._use(self._compile_and_run if config.jit_tier.value == "compiled" else self._run_again)
+        return self.run(*tensors)
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""
@@ -128,7 +138,7 @@ class Executable:
         if not can_compile():
             self._use(self.direct)
         elif self._may_be_written():
-            self._use(functools.partial(self._run_until_written, native_loop.Whole(self.body, self.name)))
+            self._use(functools.partial(self._run_until_written, self._in_writing()))
         else:
             self._submit()
         return self.run(*tensors)

@@ -90,9 +90,12 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
 
 
 class Emitter:
-    """The C++ statements of one step of a loop; `outer` is the step that a loop or branch within it belongs to."""
+    """The C++ statements of one step of a loop; `outer` is the step that a loop or branch within it belongs to.
 
-    def __init__(self, body: Graph, outer: "Emitter | None" = None) -> None:
+    With `most_work` they give up (`over`) when the loops within whose steps nobody can count beforehand go beyond it.
+    """
+
+    def __init__(self, body: Graph, outer: "Emitter | None" = None, most_work: int | None = None) -> None:
         if graph.has_effects(body):
             raise Unsupported("an effect, which nothing would call whose results are unused")
         self.body = _spelled_out(body)
@@ -100,14 +103,20 @@ class Emitter:
         self.values: dict[fx.Node, Value] = {}
         self.several: dict[fx.Node, Sequence[Value]] = {}  # the results of loops and branches
         self.carries: set[fx.Node] = set()
+        self.work = 16  # of a step: the elements that it stores, and what its loops do whose lengths are known
+        self._most_work = most_work if outer is None else outer._most_work
         self._made: Counter[str] = Counter() if outer is None else outer._made
-        self.loops: list[fx.Node] = [] if outer is None else outer.loops  # those within
         self._names = itertools.count() if outer is None else outer._names
 
     @property
-    def elements(self) -> int:
-        """How many elements the values of a step have that are stored."""
-        return self._made["elements"]
+    def loops(self) -> int:
+        """How many loops there are within."""
+        return self._made["loops"]
+
+    @property
+    def counts(self) -> bool:
+        """Whether there are loops whose steps are counted as they are made."""
+        return self._made["counts"] > 0
 
     def emit(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results.
@@ -123,6 +132,8 @@ class Emitter:
         if len(nodes.nodes) > _MOST_OPERATIONS:
             raise Unsupported("the body is long")
         self._made["operations"] += len(nodes.nodes)
+        if self._most_work is not None and self._made["operations"] > _MOST_OPERATIONS:
+            raise Unsupported("the graph and its loops are long")
         assert [(v.shape, v.dtype) for v in inputs] == [(t.shape, t.dtype) for t in self.body.in_types]
         placeholders = nodes.find_nodes(op="placeholder")
         self.values.update(zip(placeholders, inputs, strict=True))
@@ -421,10 +432,9 @@ class Emitter:
 
     # -- loops and branches within a step -----------------------------------------------------------------------
 
-    def _inner(self, body: Graph, inputs: Sequence[Value], carries: range = range(0)) -> tuple[list[str], list[Value]]:
+    def _inner(self, body: Graph, inputs: Sequence[Value], carries: range = range(0)) -> tuple["Emitter", list[Value]]:
         inner = Emitter(body, self)
-        results = inner.emit(inputs, carries)
-        return inner.lines, results
+        return inner, inner.emit(inputs, carries)
 
     def _lent(self, node: fx.Node) -> list[bool]:
         """Tell of a loop's or branch's operands which are carries that nothing else reads: it may change them where they lie."""
@@ -440,7 +450,7 @@ class Emitter:
         return names, [in_buffer(n, v.shape, v.dtype, is_carry=True) for n, v in zip(names, values, strict=True)]
 
     def _nested_while(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
-        self.loops.append(node)
+        self._made["loops"] += 1
         consts = loop.cond_consts + loop.body_consts
         lent = self._lent(node)[consts:]
         names, state = self._variables(inputs[consts:], lent)
@@ -476,24 +486,28 @@ class Emitter:
         """Emit a loop over variables, which are among what `cond` and `body` are given: there from `first` on."""
         test, (going,) = self._inner(cond, tested)
         step, results = self._inner(body, given, range(first, first + len(names)))
-        leave = ["{", *test, f"if (!({going.load([])})) break;", "}"]
-        self.lines += ["for (;;) {", *leave, *step, *carry_over(names, results), "}"]
+        leave = ["{", *test.lines, f"if (!({going.load([])})) break;", "}"]
+        if self._most_work is not None:
+            self._made["counts"] += 1
+            leave.append(f"if ((work += {test.work + step.work}) > {self._most_work}) {{ *over = 1; return; }}")
+        self.lines += ["for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
 
     def _nested_scan(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
-        self.loops.append(node)
+        self._made["loops"] += 1
         head, length = loop.consts + loop.carries, loop.length
         lent = self._lent(node)[loop.consts : head]
         names, state = self._variables(inputs[loop.consts : head], lent)
         step, place = (f"n{next(self._names)}" for _ in range(2))
         slices = [Value(x.shape[1:], x.dtype, lambda i, x=x: x.load([place, *i]), is_held=True) for x in inputs[head:]]
         body, results = self._inner(loop.body, [*inputs[: loop.consts], *state, *slices], range(loop.consts, head))
+        self.work += length * body.work
         y_types = loop.body.out_types[loop.carries :]
         ys = [self._declared((length, *t.shape), t.dtype) for t in y_types]
         rows = [f"({y}+{place}*{math.prod(t.shape)})" for y, t in zip(ys, y_types, strict=True)]
         self.lines += [
             f"for (int {step} = 0; {step} < {length}; ++{step}) {{",
             f"const int {place} = {f'{length - 1} - {step}' if loop.reverse else step};",
-            *body,
+            *body.lines,
             *carry_over([*rows, *names], [*results[loop.carries :], *results[: loop.carries]]),
             "}",
         ]
@@ -516,6 +530,7 @@ class Emitter:
         kept = [v is not None for v in updated]
         for number, (emitter, values) in enumerate(zip(emitters, found, strict=True)):
             results = emitter._settled(values, kept)
+            self.work += emitter.work
             test = f"if ({index.load([])} == {number}) " if number + 1 < len(emitters) else ""
             self.lines += [
                 f"{'else ' if number else ''}{test}{{", *emitter.lines, *carry_over(names, results), "}",
@@ -636,6 +651,7 @@ class Emitter:
         if kind_of(dtype) in "bw" or left.dtype is not dtype or right.dtype is not dtype:
             raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
         left, right = self.stored(left), self.stored(right)
+        self.work += math.prod(shape) * inner // 8
         rows, columns = shape[: len(left.shape) - 1], shape[len(left.shape) - 1 :]
         name = self._declared(shape, dtype)
         lead = ["i0"] if several else []
@@ -663,8 +679,9 @@ class Emitter:
     def _declared(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
         """Emit a buffer for the elements of an array and return its name."""
         name, count = f"v{next(self._names)}", math.prod(shape)
+        self.work += count
         self._made["elements"] += count
-        if self.elements > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"]:
+        if self._made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"]:
             raise Unsupported("the body is large")
         self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
         return name
