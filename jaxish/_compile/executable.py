@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import cache, config, debugging, dynamo, graph, machine, monitoring, operators
+from .._core import cache, config, debugging, dtypes, dynamo, graph, machine, monitoring, narrow, operators
 from .._core.graph import Graph, TensorType
 from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
@@ -40,9 +40,14 @@ class Executable:
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
-        self._run_directly = in_own_dtypes(self.direct) if self._feels_autocast else self.direct
+        types = [graph.type_of(node) for node in body.module.graph.nodes]
+        self._narrow = any(type.dtype in dtypes.NARROW for type in body.out_types)
+        # Compilers know nothing of what torch has no operator for.
+        self._compilers_know = not any(type and type.dtype in dtypes.NARROW - dtypes.TORCH_FLOATS for type in types)
+        direct = narrow.marks(self.direct) if self._narrow else self.direct
+        self._run_directly = in_own_dtypes(direct) if self._feels_autocast else direct
         # A compiler drops calls whose results are not used; where they have effects, the graph runs as it is.
-        direct = debugging.is_on() or graph.has_effects(body)
+        direct = debugging.is_on() or graph.has_effects(body) or not self._compilers_know
         later = self._run_first if registry.keeps_code(self.backend) else self._compile_and_run
         tiers = {"direct": self.direct, "compiled": self._compile_and_run, "auto": later}
         self._use(tiers["direct" if direct else config.jit_tier.value])
@@ -51,6 +56,7 @@ class Executable:
         """Run by `run` from here on."""
         several = processes.are_several()
         self._is_waiting = run in (self._run_first, self._run_again) and not several
+        run = narrow.marks(run) if self._narrow else run
         self._run_alone = run = in_own_dtypes(run) if self._feels_autocast else run
         self.run: Callable[..., Sequence[Tensor]] = self._run_among_processes if several else run
 
@@ -69,7 +75,7 @@ class Executable:
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
         impossible = registry.keeps_code(self.backend) and not can_compile()
-        if impossible or graph.has_effects(self.body):
+        if impossible or graph.has_effects(self.body) or not self._compilers_know:
             self._use(self.direct)
             return
         registry.forks_wait()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import config, dtypes, errors, foreign_arrays, functorch, graph, transfers
+from . import config, dtypes, errors, foreign_arrays, functorch, graph, narrow, transfers
 from .accelerator import first_device, wait_for_xla
 from .array_interface import ArrayInterface
 
@@ -289,6 +289,12 @@ class Array(ArrayInterface):
         arrays by `jaxish.interop.from_torch_function`.
         """
         tensor = self._tensor
+        if tensor.dtype in narrow.OURS:
+            raise TypeError(
+                f"torch has no dtype for {self.dtype}: convert the array, for example by x.astype('bfloat16')."
+            )
+        if type(tensor) is narrow.Narrow:
+            return narrow.unmarked(tensor)
         return without_sums(tensor) if type(tensor) is not Tensor and hasattr(tensor, "placements") else tensor
 
     @classmethod
@@ -374,6 +380,8 @@ def _to_numpy(tensor: Tensor) -> np.ndarray:
     dtype = dtypes.TO_NUMPY[tensor.dtype]
     if dtype.type.__module__ != "ml_dtypes":
         return tensor.numpy()
+    if dtype in dtypes.SMALL_INTEGERS:
+        return narrow.widened(tensor).numpy().astype(dtype)
     bits = torch.int16 if dtype.itemsize == 2 else torch.uint8
     return tensor.contiguous().view(bits).numpy().view(dtype)
 
@@ -390,8 +398,10 @@ def _from_numpy(values: np.ndarray, device: torch.device | None) -> Tensor:
     values = np.array(values, dtype=values.dtype.newbyteorder("="), order="C", copy=True)
     target = dtypes.to_torch(values.dtype)
     if values.dtype.type.__module__ == "ml_dtypes":
-        values = values.view(np.int16 if values.dtype.itemsize == 2 else np.uint8)
-        return torch.from_numpy(values).view(target).to(device or default_torch_device())
+        if values.dtype in dtypes.SMALL_INTEGERS:
+            values = values.astype(np.int8)
+        bits = torch.from_numpy(values.view(np.int16 if values.dtype.itemsize == 2 else np.uint8))
+        return narrow.marked(bits.to(device or default_torch_device()).view(target))
     return torch.from_numpy(values).to(device or default_torch_device())
 
 
@@ -514,4 +524,4 @@ def scalar_tensor(value: Any, dtype: torch.dtype, device: torch.device | None = 
     """Return a 0-d tensor, by default on the default device; under a trace it is an operator of the graph, not a captured value."""
     if dtype in (torch.uint64, torch.uint32) and value < 0:
         value += 1 << dtype.itemsize * 8
-    return torch.full((), value, dtype=dtype, device=device or default_torch_device())
+    return narrow.full((), value, dtype, device or default_torch_device())

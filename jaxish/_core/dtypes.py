@@ -18,6 +18,7 @@ from . import config
 
 # --------------------------------------------------------------------------------------------- the two sets of names
 
+_SUBBYTE = ("int1", "int2", "int4", "uint1", "uint2", "uint4")
 _PAIRS = (
     (np.bool_, torch.bool),
     (np.int8, torch.int8),
@@ -39,9 +40,23 @@ _PAIRS = (
     (ml_dtypes.float8_e5m2, torch.float8_e5m2),
     (ml_dtypes.float8_e5m2fnuz, torch.float8_e5m2fnuz),
     (ml_dtypes.float8_e8m0fnu, torch.float8_e8m0fnu),
+    (ml_dtypes.float4_e2m1fn, torch.float4_e2m1fn_x2),
+    *((getattr(ml_dtypes, n), getattr(torch, n)) for n in _SUBBYTE if hasattr(ml_dtypes, n)),
 )
-TO_TORCH: dict[np.dtype, torch.dtype] = {np.dtype(n): t for n, t in _PAIRS}
-TO_NUMPY: dict[torch.dtype, np.dtype] = {t: np.dtype(n) for n, t in _PAIRS}
+# Floats that torch does not have, and the dtypes that stand for them: bytes of which torch says nothing.
+STAND_INS = {
+    np.dtype(ml_dtypes.float8_e3m4): torch.bits8,
+    np.dtype(ml_dtypes.float8_e4m3): torch.bits4x2,
+    np.dtype(ml_dtypes.float8_e4m3b11fnuz): torch.bits2x4,
+}
+TO_TORCH: dict[np.dtype, torch.dtype] = {np.dtype(n): t for n, t in _PAIRS} | STAND_INS
+TO_NUMPY: dict[torch.dtype, np.dtype] = {t: n for n, t in TO_TORCH.items()}
+
+# What torch stores and does not compute with (narrow.py).
+NARROW = frozenset(t for n, t in TO_TORCH.items() if n.itemsize == 1 and n.type.__module__ == "ml_dtypes")
+# Those that it converts from and to as XLA does; float8_e8m0fnu has neither sign nor zero, for which torch has values.
+TORCH_FLOATS = frozenset(t for t in NARROW if t.is_floating_point) - {torch.float4_e2m1fn_x2, torch.float8_e8m0fnu}
+SMALL_INTEGERS = frozenset(d for d in TO_TORCH if "int" in d.name and d.type.__module__ == "ml_dtypes")
 
 bfloat16 = ml_dtypes.bfloat16
 # The tangent dtype of integers and booleans: one value, no bytes.
@@ -182,10 +197,12 @@ def dtype_of_value(x: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------------------ type queries
 
-_ML_FLOATS = frozenset(d for d in TO_TORCH if d.kind in "fV" and d.type.__module__ == "ml_dtypes")
+_ML_FLOATS = frozenset(d for d in TO_TORCH if d.type.__module__ == "ml_dtypes") - SMALL_INTEGERS
 
 
 def _abstract_parent(dtype: Any) -> type:
+    if dtype in SMALL_INTEGERS:
+        return np.unsignedinteger if dtype.name.startswith("u") else np.signedinteger
     return np.floating if dtype in _ML_FLOATS else dtype.type
 
 
@@ -248,8 +265,29 @@ def to_complex(dtype: np.dtype) -> np.dtype:
 
 
 def itemsize_bits(dtype: Any) -> int:
-    """Return the number of bits in one element of `dtype`."""
-    return dtype_of(dtype).itemsize * 8
+    """Return the number of bits in one element of `dtype`, whose memory is a byte at least."""
+    found = dtype_of(dtype)
+    if found in SMALL_INTEGERS:
+        return iinfo(found).bits
+    return finfo(found).bits if found in _ML_FLOATS else found.itemsize * 8
+
+
+def kind_of(dtype: np.dtype) -> str:
+    """Return NumPy's letter for what a dtype is, which for those of ml_dtypes is "V" otherwise."""
+    if dtype in SMALL_INTEGERS:
+        return "u" if dtype.name.startswith("u") else "i"
+    return "f" if dtype in _ML_FLOATS else dtype.kind
+
+
+def is_inexact_tensor(dtype: torch.dtype) -> bool:
+    """Tell whether a torch dtype is floating or complex, or stands for a float that torch does not have."""
+    return dtype.is_floating_point or dtype.is_complex or dtype in STAND_INS.values()
+
+
+@functools.cache
+def integer_bounds(dtype: torch.dtype) -> Any:
+    """Return what `torch.iinfo` does, of integers that it does not know, too."""
+    return iinfo(TO_NUMPY[dtype])
 
 
 finfo = ml_dtypes.finfo
@@ -258,14 +296,16 @@ iinfo = ml_dtypes.iinfo
 # --------------------------------------------------------------------------------------------------- the lattice
 
 _INT, _FLOAT, _COMPLEX = "int*", "float*", "complex*"  # the weak types
-_SMALL_FLOATS = tuple(d.name for d in TO_TORCH if d.name.startswith("float8"))
+_SMALL_FLOATS = tuple(d.name for d in TO_TORCH if d.name.startswith(("float8", "float4")))
+_SMALL_INTEGERS = tuple(d.name for d in TO_TORCH if d in SMALL_INTEGERS)
 
 
 def _lattice(x64: bool) -> dict[str, tuple[str, ...]]:
     """Each type's next higher types. Without x64, uint32 with int32 gives int32, so that nothing widens to 64 bits."""
     return {
         "bool": (_INT,),
-        _INT: ("uint8", "int8"),
+        _INT: ("uint8", "int8", *_SMALL_INTEGERS),
+        **dict.fromkeys(_SMALL_INTEGERS, ()),
         "uint8": ("int16", "uint16"),
         "uint16": ("int32", "uint32"),
         "uint32": ("int64", "uint64") if x64 else ("int32", "uint64"),
@@ -308,6 +348,7 @@ _BOUNDS = {
     ("strict", False): _upper_bounds(_strict_lattice()),
     ("strict", True): _upper_bounds(_strict_lattice()),
 }
+_NOT_PROMOTED = {"float8": "8-bit floats", "float4": "4-bit floats"}
 _WEAK_NAMES = {"i": _INT, "u": _INT, "f": _FLOAT, "c": _COMPLEX, "V": _FLOAT, "b": "bool"}
 _WEAK_DTYPES = {_INT: np.dtype(np.int64), _FLOAT: np.dtype(np.float64), _COMPLEX: np.dtype(np.complex128)}
 
@@ -327,8 +368,10 @@ def _least_upper_bound(mode: str, x64: bool, types: frozenset[LatticeType]) -> L
         advice = (
             "or set jax_numpy_dtype_promotion=standard."
             if mode == "strict"
-            else "for example x.astype('float32'): 8-bit floats are never promoted implicitly."
-            if any(n in _SMALL_FLOATS for n in names)
+            else f"for example x.astype('float32'). {_NOT_PROMOTED[kind]} do not support implicit promotion."
+            if (kind := next((k for k in _NOT_PROMOTED if any(n.startswith(k) for n in names)), ""))
+            else "for example x.astype('int32'). 1-bit, 2-bit and 4-bit integers do not support implicit promotion."
+            if any(n in _SMALL_INTEGERS for n in names)
             else "for example by x.astype(...)."
         )
         raise TypePromotionError(

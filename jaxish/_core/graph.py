@@ -172,6 +172,9 @@ def lift(tensor: Tensor) -> Tensor:
     return tensor if _traces.folds and not is_fake(tensor) else trace.lift(tensor)
 
 
+# How operators on narrow dtypes are computed: narrow.py sets it.
+narrow_rules: Any = None
+
 # Makes the primitive that a constant of a graph is: `_compile/structured.py` sets it.
 constant: Callable[[Tensor], Callable[..., Any]] | None = None
 
@@ -252,6 +255,7 @@ class Trace(TorchDispatchMode):
         super().__init__()
         self.lowering, self.purpose, self.names, self.captures = lowering, purpose, names, captures
         self.inputs: list[fx.Node] = []
+        self.has_narrow = False  # whether there are tensors of dtypes that torch does not compute with
         self.root = torch.nn.Module()
         self.graph = fx.Graph(owning_module=None)
         self.fake_mode = _TraceFakeMode(allow_non_fake_inputs=True, shape_env=symbolic_sizes.environment())
@@ -279,6 +283,7 @@ class Trace(TorchDispatchMode):
 
     def fake(self, type: TensorType) -> Tensor:
         """Return a new contiguous fake tensor of this type, known to no node yet."""
+        self.has_narrow = self.has_narrow or type.dtype in dtypes.NARROW
         with _disable_current_modes(), torch._C.DisableTorchFunction(), self.fake_mode:
             return torch.empty(type.shape, dtype=type.dtype, device=type.device)
 
@@ -407,6 +412,9 @@ class Trace(TorchDispatchMode):
         # asks for that, then took tangents for laid out as they were not. Without that memory a trace takes twice as long.
         self.fake_mode.cache_enabled = not duals.is_active()
         kwargs = kwargs or {}
+        if self.has_narrow and narrow_rules is not None and narrow_rules.is_about(func, args, kwargs):
+            with self:
+                return narrow_rules.on_wide(func, args, kwargs)
         if func in _OF_NUMBERS and not isinstance(args[0], Tensor):
             args = (self._number(args[0]), *args[1:])
         if _traces.folds and not any(isinstance(t, FakeTensor) for t in tree_leaves((args, kwargs))):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import config, dtypes, graph, selection
+from . import config, dtypes, graph, narrow, selection
 from .array import Array, as_array, check_arraylike, device_of, is_arraylike, scalar_tensor, tensor_of
 from .dtypes import TO_NUMPY, TO_TORCH
 from .extended import refuse
@@ -87,17 +87,17 @@ def cast(x: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tens
 
 
 def _wrapped(value: int, dtype: torch.dtype) -> int:
-    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
+    if dtype is torch.bool or dtypes.is_inexact_tensor(dtype):
         return value
-    bounds = torch.iinfo(dtype)
-    return (value - bounds.min) % (1 << dtype.itemsize * 8) + bounds.min
+    bounds = dtypes.integer_bounds(dtype)
+    return (value - bounds.min) % (bounds.max - bounds.min + 1) + bounds.min
 
 
 def check_fits(value: int, dtype: torch.dtype) -> None:
     """Raise `OverflowError` when an integer dtype cannot hold the Python integer `value`."""
-    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
-        return
-    bounds = torch.iinfo(dtype)
+    if dtype is torch.bool or dtype in dtypes.NARROW or dtypes.is_inexact_tensor(dtype):
+        return  # as in JAX, small integers wrap around
+    bounds = dtypes.integer_bounds(dtype)
     if not bounds.min <= value <= bounds.max:
         raise OverflowError(f"Python integer {value} out of bounds for {TO_NUMPY[dtype]}")
 
@@ -108,6 +108,10 @@ def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     source = tensor.dtype
     if source is dtype:
         return tensor
+    if source in dtypes.NARROW:
+        return convert(narrow.widened(tensor), dtype)
+    if dtype in dtypes.NARROW:
+        return _to_narrow(tensor, dtype)
     if dtype is torch.bool:
         return tensor != 0 if source not in _UNORDERED else tensor.to(torch.int64) != 0
     if source.is_complex and not dtype.is_complex:
@@ -119,9 +123,20 @@ def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
         # torch converts uint64 by way of int64; the upper half is converted as half the value, odd bit kept.
         half = ((signed >> 1) & 0x7FFFFFFFFFFFFFFF) | (signed & 1)
         return torch.where(signed < 0, half.to(dtype) * 2, signed.to(dtype))
-    if dtype is torch.float8_e4m3fn:  # XLA overflows to NaN, torch saturates
-        return torch.where(tensor.abs() > 464, torch.nan, tensor).to(dtype)
     return tensor.to(dtype)
+
+
+@shown_as(
+    "convert_element_type",
+    lambda tensor, dtype: {"new_dtype": TO_NUMPY[dtype], "weak_type": False, "sharding": None},
+)
+def _to_narrow(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    tensor = tensor.real if tensor.is_complex() else tensor
+    wide = narrow.wide_dtype(dtype)
+    if tensor.dtype.is_floating_point and not wide.is_floating_point:
+        bounds = dtypes.integer_bounds(dtype)
+        tensor = tensor.clamp(bounds.min, bounds.max)
+    return narrow.narrowed(convert(tensor, wide), dtype)
 
 
 _UNORDERED = (torch.uint16, torch.uint32, torch.uint64)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from . import functorch, graph, unsigned
+from . import dtypes, functorch, graph, narrow, unsigned
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _LARGE = 1 << 14  # elements; torch's kernel branches at each: 3.3 ms for 1M random choices, 0.4 by bits
@@ -13,6 +13,9 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     """Return `a` where the condition holds, else `b`: tensors of one dtype, or one of them a number."""
     tensor = a if isinstance(a, Tensor) else b
     if not isinstance(tensor, Tensor):
+        return torch.where(condition, a, b)
+    if tensor.dtype in dtypes.NARROW:
+        a, b = (x if isinstance(x, Tensor) else narrow.full((), x, tensor.dtype, tensor.device) for x in (a, b))
         return torch.where(condition, a, b)
     if tensor.dtype in unsigned.SIGNED and isinstance(a, Tensor) and isinstance(b, Tensor):
         return unsigned.via_bits(lambda x, y: where(condition, x, y), a, b)  # Inductor fails on torch.where of these

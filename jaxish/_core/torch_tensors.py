@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import dtypes, graph
+from . import dtypes, graph, narrow
 from .array import Array
 
 # What is made of a tensor over several processes (_devices/processes.py).
@@ -31,7 +31,7 @@ def from_torch(tensor: Tensor, *, copy: bool = False) -> Array:
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"from_torch takes a torch.Tensor, got {type(tensor)}; jnp.asarray takes other values.")
-    if tensor.layout is not torch.strided or tensor.dtype not in dtypes.TO_NUMPY:
+    if tensor.layout is not torch.strided or tensor.dtype not in dtypes.TO_NUMPY or tensor.dtype in narrow.OURS:
         raise TypeError(
             f"from_torch takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {tensor.layout}."
         )
@@ -56,4 +56,4 @@ def _plain(tensor: Tensor, copy: bool) -> Tensor:
 def _as_jax_has_it(tensor: Tensor, copy: bool) -> Tensor:
     tensor = tensor.resolve_conj().resolve_neg()
     wanted = dtypes.to_torch(dtypes.canonicalize_dtype(dtypes.TO_NUMPY[tensor.dtype]))
-    return tensor.to(wanted, copy=copy)
+    return narrow.marked(tensor.to(wanted, copy=copy))

@@ -15,6 +15,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from . import narrow
+from .dtypes import NARROW
+
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
@@ -107,6 +110,8 @@ def shift_right_logical(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _shift_right_logical(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype in NARROW:
+        return narrow.via_codes(shift_right_logical, a, b)
     top = torch.iinfo(a.dtype).max
     return torch.where(b == 0, a, torch.bitwise_right_shift((a >> 1) & top, b - 1))
 
@@ -159,6 +164,8 @@ def minimum(a: Tensor, b: Tensor) -> Tensor:
 
 def div(a: Tensor, b: Tensor) -> Tensor:
     """Return integers divided, rounded towards zero; all bits set where b is zero."""
+    if a.dtype in NARROW:
+        return narrow.via_wide(div, a, b)
     if a.dtype is torch.uint64:
         return _divide_64(a, b)[0]
     if a.dtype in SIGNED:
@@ -173,6 +180,8 @@ def div(a: Tensor, b: Tensor) -> Tensor:
 
 def rem(a: Tensor, b: Tensor) -> Tensor:
     """Return the remainder of integers with the sign of a; a where b is zero."""
+    if a.dtype in NARROW:
+        return narrow.via_wide(rem, a, b)
     if a.dtype is torch.uint64:
         return _divide_64(a, b)[1]
     if a.dtype in SIGNED:
@@ -186,6 +195,8 @@ def rem(a: Tensor, b: Tensor) -> Tensor:
 
 def floor_divide(a: Tensor, b: Tensor) -> Tensor:
     """Return integers divided, rounded down, as jax.numpy computes it from `div` and `rem`."""
+    if a.dtype in NARROW:
+        return narrow.via_wide(floor_divide, a, b)
     quotient = div(a, b)
     if a.dtype is torch.uint8 or a.dtype in SIGNED:
         return quotient
@@ -194,6 +205,8 @@ def floor_divide(a: Tensor, b: Tensor) -> Tensor:
 
 def remainder(a: Tensor, b: Tensor) -> Tensor:
     """Return the remainder of integers with the sign of b, as jax.numpy computes it from `rem`."""
+    if a.dtype in NARROW:
+        return narrow.via_wide(remainder, a, b)
     found = rem(a, b)
     if a.dtype is torch.uint8 or a.dtype in SIGNED:
         return found
@@ -284,4 +297,6 @@ def flip(a: Tensor, dims: Sequence[int]) -> Tensor:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product."""
+    if a.dtype in NARROW:
+        return narrow.via_wide(torch.matmul, a, b)
     return torch.matmul(a, b) if a.dtype not in SIGNED else via_bits(torch.matmul, a, b)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, selection, unsigned
+from .._core import dtypes, narrow, selection, unsigned
 from .._core.array import Array, as_array, default_torch_device, device_of, tensor_of
 from .._core.extended import compares_elements, moves_elements
 from .._core.primitive import conjugate
@@ -296,12 +296,17 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
 def population_count(x: ArrayLike) -> Array:
     """Return the number of set bits of integers, in their dtype."""
     t, weak = operand("population_count", x, ops.INTEGER)
-    return Array(arithmetic.population_count(t), weak)
+    count = arithmetic.population_count  # XLA counts the bits of the byte that a small integer is in
+    return Array(narrow.via_wide(count, t) if t.dtype in dtypes.NARROW else count(t), weak)
 
 
 def clz(x: ArrayLike) -> Array:
     """Return the number of leading zero bits of integers, in their dtype."""
     t, weak = operand("clz", x, ops.INTEGER)
+    if t.dtype in dtypes.NARROW:
+        codes = narrow.widened(t).view(torch.uint8) << (8 - narrow.bits(t.dtype))
+        found = arithmetic.count_leading_zeros(codes).clamp(max=narrow.bits(t.dtype))
+        return Array(convert(found, t.dtype), weak)
     return Array(arithmetic.count_leading_zeros(t), weak)
 
 
@@ -400,15 +405,13 @@ def warn_complex_to_real() -> None:
 
 
 def _python_integer(value: int, dtype: torch.dtype) -> Tensor:
-    if dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
-        return torch.full(
-            (), bool(value) if dtype is torch.bool else float(value), dtype=dtype, device=default_torch_device()
-        )
-    bits = dtype.itemsize * 8
-    value &= (1 << bits) - 1
-    if torch.iinfo(dtype).min < 0 and value >> (bits - 1):
-        value -= 1 << bits
-    return torch.full((), value, dtype=dtype, device=default_torch_device())
+    if dtype is torch.bool or dtypes.is_inexact_tensor(dtype):
+        return narrow.full((), bool(value) if dtype is torch.bool else float(value), dtype, default_torch_device())
+    bounds = dtypes.integer_bounds(dtype)
+    value &= (1 << bounds.bits) - 1
+    if bounds.min < 0 and value >> (bounds.bits - 1):
+        value -= 1 << bounds.bits
+    return narrow.full((), value, dtype, default_torch_device())
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
@@ -431,21 +434,21 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
             "Consider using the arr.view() method instead."
         )
     tensor = tensor.detach()
-    old, new = tensor.dtype.itemsize, target.itemsize
+    old, new = narrow.bits(tensor.dtype), narrow.bits(target)
     if old == new:
-        return Array(tensor.view(target))
+        return Array(narrow.reread(tensor, target))
     if old > new:
-        return Array(tensor.contiguous().unsqueeze(-1).view(target))
-    return Array(tensor.contiguous().view(target).squeeze(-1))
+        return Array(narrow.reread(tensor.unsqueeze(-1), target))
+    return Array(narrow.reread(tensor, target).squeeze(-1))
 
 
 def _check_widths(tensor: Tensor, dtype: torch.dtype) -> None:
-    old, new = tensor.dtype.itemsize, dtype.itemsize
+    old, new = narrow.bits(tensor.dtype), narrow.bits(dtype)
     if old < new and (not tensor.dim() or tensor.shape[-1] * old != new):
         last = tensor.shape[-1] if tensor.dim() else 0
         raise ValueError(
             f"Attempting to convert array of shape {tuple(tensor.shape)} from {dtypes.TO_NUMPY[tensor.dtype]} of size "
-            f"{old * 8} bits to {dtypes.TO_NUMPY[dtype]} of size {new * 8} bits, but {last} * {old * 8} != {new * 8}."
+            f"{old} bits to {dtypes.TO_NUMPY[dtype]} of size {new} bits, but {last} * {old} != {new}."
         )
 
 

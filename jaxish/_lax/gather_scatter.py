@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._core import dtypes, selection, unsigned
+from .._core import dtypes, narrow, selection, unsigned
 from .._core.array import Array, as_array, tensor_of
 from .._core.extended import moves_elements
 from .._core.graph import is_plain_evaluation
@@ -140,7 +140,7 @@ def _gathered(
         if hasattr(fill, "shape"):
             value = convert(tensor_of(as_array(fill)), t.dtype)
         else:
-            value = torch.full((), fill, dtype=t.dtype, device=t.device)
+            value = narrow.full((), fill, t.dtype, t.device)
         inside = windows.inside[(..., *(None,) * (found.dim() - windows.inside.dim()))]
         found = selection.where(inside, found, value)
     return _batch_dims_out(found, windows, dropped, t.dim(), numbers.offset_dims)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._core import errors, graph
 from .._core.array import Array, as_array, device_of, is_arraylike, tensor_of
-from .._core.dtypes import TO_NUMPY, TO_TORCH
+from .._core.dtypes import STAND_INS, TO_NUMPY, TO_TORCH
 from .._core.extended import refuse
 from .._core.symbolic_sizes import index as index_of
 
@@ -31,7 +31,7 @@ class DtypeSet:
 
 _ALL = frozenset(TO_TORCH.values())
 BOOLEAN = DtypeSet(("bool",), frozenset({torch.bool}))
-FLOATING = DtypeSet(("floating",), frozenset(d for d in _ALL if d.is_floating_point))
+FLOATING = DtypeSet(("floating",), frozenset({*STAND_INS.values(), *(d for d in _ALL if d.is_floating_point)}))
 COMPLEX = DtypeSet(("complexfloating",), frozenset(d for d in _ALL if d.is_complex))
 INTEGER = DtypeSet(("integer",), _ALL - BOOLEAN.dtypes - FLOATING.dtypes - COMPLEX.dtypes)
 SIGNED = DtypeSet(("signedinteger",), frozenset({torch.int8, torch.int16, torch.int32, torch.int64}))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import config, dtypes, tree, unsigned
+from .._core import config, dtypes, narrow, tree, unsigned
 from .._core.array import Array, device_of, tensor_of, type_text
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike
@@ -51,7 +51,7 @@ def _empty(t: Tensor, axes: Sequence[int]) -> bool:
 
 def _constant(t: Tensor, axes: Sequence[int], value: Any) -> Tensor:
     shape = [n for d, n in enumerate(t.shape) if d not in axes]
-    return torch.full(shape, value, dtype=t.dtype, device=t.device)
+    return narrow.full(shape, value, t.dtype, t.device)
 
 
 def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Array:

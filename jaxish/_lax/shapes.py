@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, selection, unsigned
+from .._core import dtypes, narrow, selection, unsigned
 from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
 from .._core.extended import fills_elements, moves_elements
@@ -477,18 +477,16 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
         found = dtypes.requested_dtype(dtype, "full")
     target = dtypes.to_torch(found)
     if type(fill_value) in (bool, int, float):
-        return Array(
-            torch.full(sizes, _in_range(fill_value, target), dtype=target, device=default_torch_device()), weak
-        )
+        return Array(narrow.full(sizes, _in_range(fill_value, target), target, default_torch_device()), weak)
     value = convert(tensor_of(ops.array_of("full", fill_value, 1)), target)
     return Array(value.expand(sizes), weak)
 
 
 def _in_range(value: Any, dtype: torch.dtype) -> Any:
     """Return a Python scalar as `torch.full` takes it for this dtype: wrapped around, or saturated, or as it is."""
-    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
+    if dtype is torch.bool or dtypes.is_inexact_tensor(dtype):
         return value
-    info = torch.iinfo(dtype)
+    info = dtypes.integer_bounds(dtype)
     if isinstance(value, float):
         return 0 if value != value else int(min(max(value, info.min), info.max))
     value &= (1 << info.bits) - 1
@@ -537,7 +535,7 @@ def arange(size: int, dtype: torch.dtype, device: torch.device | None = None) ->
     """Return 0, 1, 2, ... as a tensor of any dtype but bool."""
     device = device or default_torch_device()
     if dtype in unsigned.SIGNED or dtype.is_complex or dtype.itemsize == 1:
-        return torch.arange(size, device=device).to(dtype)
+        return convert(torch.arange(size, device=device), dtype)
     return torch.arange(size, dtype=dtype, device=device)
 
 

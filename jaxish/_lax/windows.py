@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import selection, tree
+from .._core import narrow, selection, tree
 from .._core.array import Array, tensor_of
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
@@ -86,7 +86,7 @@ def reduce_window(
     neutral = identity is not None and has_cheap_value(firsts[0]) and firsts[0].item() == identity
     weak = neutral and arrays[0]._weak
     # Padding does not count, as in XLA on CPU: it is the identity where that is known, else it is skipped.
-    fills = firsts if identity is None else [torch.full((), identity, dtype=tensors[0].dtype, device=tensors[0].device)]
+    fills = firsts if identity is None else [narrow.full((), identity, tensors[0].dtype, tensors[0].device)]
     spread = [padded(t, f, config) for t, f in zip(tensors, fills, strict=True)]
     real = padded(torch.ones_like(tensors[0], dtype=torch.bool), None, config) if holes and identity is None else None
     counts = reduce_window_shape_tuple(tensors[0].shape, window, strides, pads, base, dilation)

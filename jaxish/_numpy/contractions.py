@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, narrow, unsigned
 from .._core.array import Array
 from .._core.dimensions import broadcast_shape, canonical_axis
 from .._core.primitive import conjugate
@@ -40,9 +40,9 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     dtype = a.dtype
     if dtype is torch.bool:
         return torch.matmul(a.to(torch.float32), b.to(torch.float32)) > 0
-    if dtype.is_floating_point or dtype.is_complex:
+    if dtypes.is_inexact_tensor(dtype):
         if dtype.itemsize == 1:
-            return torch.matmul(a.to(torch.float32), b.to(torch.float32)).to(dtype)
+            return narrow.via_wide(torch.matmul, a, b)
         return torch.matmul(a, b)
     return unsigned.matmul(a, b)
 

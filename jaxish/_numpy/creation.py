@@ -9,7 +9,7 @@ import optree
 import torch
 from torch import Tensor
 
-from .._core import dtypes, graph, transfers
+from .._core import dtypes, graph, narrow, transfers
 from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
 from .._core.dimensions import canonical_shape
 from .._core.extended import fills_elements, moves_elements, refuse
@@ -235,7 +235,7 @@ def zeros(
     no_sharding("zeros", out_sharding)
     _note_transfer(0)
     sizes = _shape_argument("zeros", shape, dtype)
-    found = Array(torch.zeros(sizes, dtype=dtype_or(dtype, "zeros", np.float64), device=torch_device(device)))
+    found = Array(narrow.full(sizes, 0, dtype_or(dtype, "zeros", np.float64), torch_device(device)))
     return found if device is None else placed(found, device)
 
 
@@ -251,7 +251,7 @@ def ones(
     no_sharding("ones", out_sharding)
     _note_transfer(1)
     sizes = _shape_argument("ones", shape, dtype)
-    found = Array(torch.ones(sizes, dtype=dtype_or(dtype, "ones", np.float64), device=torch_device(device)))
+    found = Array(narrow.full(sizes, 1, dtype_or(dtype, "ones", np.float64), torch_device(device)))
     return found if device is None else placed(found, device)
 
 
@@ -305,7 +305,7 @@ def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, devi
     if target is None:
         target = dtypes.TO_TORCH[dtypes.lattice_type(value)[0]]
     if target.is_floating_point and type(value) is not complex:
-        return Array(torch.full(shape, value, dtype=target, device=device or torch_device(None)), weak)  # pyright: ignore
+        return Array(narrow.full(shape, value, target, device or torch_device(None)), weak)
     if isinstance(value, complex) and not target.is_complex:
         warn_complex_to_real()
     if type(value) is int:
@@ -334,7 +334,7 @@ def _like(function: str, a: Any, value: int, dtype: DTypeLike | None, shape: Any
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         check_arraylike(function, a)
     sizes, target, weak = _template(function, a, dtype, shape)
-    return _placed_like(Array(torch.full(sizes, value, dtype=target, device=_same_device(a, device)), weak), a, device)
+    return _placed_like(Array(narrow.full(sizes, value, target, _same_device(a, device)), weak), a, device)
 
 
 def _placed_like(array: Array, a: Any, device: Any) -> Array:
@@ -399,7 +399,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     rows, columns = canonical_shape((N, N if M is None else M))
     target, place = dtype_or(dtype, "eye", np.float64), torch_device(device)
     row = torch.arange(rows, device=place).unsqueeze(1)
-    return placed(Array((torch.arange(columns, device=place) == row + _diagonal("eye", k)).to(target)), device)
+    return placed(Array(convert(torch.arange(columns, device=place) == row + _diagonal("eye", k), target)), device)
 
 
 def _diagonal(function: str, k: Any) -> Any:
@@ -423,7 +423,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     place = torch_device(None)
     row = torch.arange(rows, device=place).unsqueeze(1)
     below = torch.arange(columns, device=place) <= row + _diagonal("tri", k)
-    return Array(below.to(dtype_or(dtype, "tri", np.float32)))
+    return Array(convert(below, dtype_or(dtype, "tri", np.float32)))
 
 
 @moves_elements(0)

@@ -59,8 +59,7 @@ def isdtype(dtype: DTypeLike | None, kind: Any) -> bool:
     wanted = dtypes.dtype_of(dtype) if not isinstance(dtype, str) else np.dtype(dtype)
     for option in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(option, str) and option in _KINDS:
-            letter = "f" if wanted.kind == "V" and dtypes.is_inexact(wanted) else wanted.kind
-            if letter in _KINDS[option]:
+            if dtypes.kind_of(wanted) in _KINDS[option]:
                 return True
         elif isinstance(option, str):
             try:

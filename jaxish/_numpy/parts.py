@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, narrow, unsigned
 from .._core.array import Array, is_weak
 from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote_inexact, tensor, tensors
@@ -188,18 +188,19 @@ def view_as(a: Array, dtype: Any = None) -> Array:
         return Array(t)
     if torch.bool in (target, t.dtype) and target.itemsize == t.dtype.itemsize:
         return Array(t.to(target)) if t.dtype is torch.bool else Array(convert(t, torch.bool))
-    old, new = t.dtype.itemsize, target.itemsize
+    old, new = narrow.bits(t.dtype), narrow.bits(target)
     if old != new:
         if not t.dim():
             raise ValueError("view() of a 0d array is only supported if the itemsize is unchanged.")
         if (t.shape[-1] * old) % new:
             raise ValueError(
                 f"When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last "
-                f"axis of the array: {t.shape[-1]} * {old} bytes to {new}."
+                f"axis of the array: {t.shape[-1]} * {old} bits to {new}."
             )
     source = t.to(torch.uint8) if t.dtype is torch.bool else t
     # An expanded dimension of size one has a stride that torch's view refuses.
-    found = source.clone(memory_format=torch.contiguous_format).view(torch.uint8 if target is torch.bool else target)
+    source = source.clone(memory_format=torch.contiguous_format)
+    found = narrow.reread(source, torch.uint8 if target is torch.bool else target)
     return Array(found != 0 if target is torch.bool else found)
 
 

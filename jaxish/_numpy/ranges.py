@@ -73,7 +73,7 @@ def _number(value: Any) -> Any:
 def _spaced(first: Any, by: Any, count: int, target: torch.dtype, device: torch.device) -> Tensor:
     if is_size(first) and is_size(by):
         if target.is_floating_point or target.is_complex:
-            return (torch.arange(count, device=device) * by + first).to(target)
+            return convert(torch.arange(count, device=device) * by + first, target)
         return convert(torch.arange(first, first + count * by, by, device=device)[:count], target)
     values = first + torch.arange(count, dtype=torch.float64, device=device) * by
     return convert(values, target)
@@ -81,7 +81,7 @@ def _spaced(first: Any, by: Any, count: int, target: torch.dtype, device: torch.
 
 def iota(count: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """Return 0, 1, ..., count - 1 as a tensor of any dtype."""
-    return torch.arange(count, device=device or torch_device(None)).to(dtype)
+    return convert(torch.arange(count, device=device or torch_device(None)), dtype)
 
 
 def _samples(num: Any, function: str) -> int:

@@ -119,7 +119,7 @@ def promoted_integer(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype in which sums and products of `dtype` are made: small integers become the default ones."""
     if dtype is torch.bool:
         return int_dtype()
-    if dtype.is_floating_point or dtype.is_complex:
+    if dtypes.is_inexact_tensor(dtype):
         return dtype
     default = int_dtype() if dtype.is_signed else dtypes.TO_TORCH[dtypes.canonicalize_dtype(np.uint64)]
     return default if dtype.itemsize < default.itemsize else dtype
@@ -258,7 +258,7 @@ def _axes_count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
 
 def _mean_tensor(t: Tensor, axes: tuple[int, ...], keepdims: bool, mask: Tensor | None) -> Tensor:
     if mask is None:
-        if not (t.is_floating_point() or t.is_complex()):
+        if not dtypes.is_inexact_tensor(t.dtype):
             count = _axes_count(tuple(t.shape), axes)
             return torch.div(sum_tensor(t, axes, keepdims), count, rounding_mode="trunc")
         return torch.mean(t, axes, keepdims) if axes else t

@@ -87,7 +87,7 @@ def reduce_bitwise_and(
     """Return the bitwise and of the elements along `axis`. Raises `ValueError` for other than integers."""
     _integers_only(a)
     kind = tensor("reduce", a).dtype
-    ones: Any = True if kind is torch.bool else -1 if kind.is_signed else torch.iinfo(kind).max
+    ones: Any = True if kind is torch.bool else -1 if kind.is_signed else dtypes.integer_bounds(kind).max
     return _folded("bitwise_and", torch.bitwise_and, ones, a, axis, dtype, keepdims, initial, where)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes, selection, unsigned
+from .._core import dtypes, narrow, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_abstract
 from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact
@@ -27,8 +27,7 @@ def _pair_numeric(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool
 
 
 def _refuse(function: str, tensor: Tensor, *kinds: str) -> None:
-    kind = dtypes.TO_NUMPY[tensor.dtype].kind
-    if kind in kinds or (kind == "V" and "f" in kinds):
+    if dtypes.kind_of(dtypes.TO_NUMPY[tensor.dtype]) in kinds:
         raise TypeError(f"{function} does not accept dtype {dtypes.TO_NUMPY[tensor.dtype]}.")
 
 
@@ -126,7 +125,7 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def _one_for_zero(divisor: Tensor) -> Tensor:
-    return selection.where(divisor == 0, torch.ones((), dtype=divisor.dtype, device=divisor.device), divisor)
+    return selection.where(divisor == 0, narrow.full((), 1, divisor.dtype, divisor.device), divisor)
 
 
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:

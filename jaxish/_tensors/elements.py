@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._core import config, functorch, graph, selection, unsigned
+from .._core import config, dtypes, functorch, graph, narrow, selection, unsigned
 from .._core.graph import TensorType, is_plain_evaluation
 from .._core.operations import is_recorded, shown_as
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
@@ -170,7 +170,7 @@ def _take_elements(
     inside = _inside(indices, sizes)
     fill = default_fill(operand.dtype) if fill_value is None else fill_value
     if not isinstance(fill, Tensor):
-        fill = torch.full((), fill, dtype=operand.dtype, device=operand.device)
+        fill = narrow.full((), fill, operand.dtype, operand.device)
     return selection.where(inside[(..., *(None,) * (operand.dim() - len(indices)))], found, fill)
 
 
@@ -250,11 +250,11 @@ def _put_directly(operand: Tensor, indices: Sequence[Tensor], updates: Tensor, a
 
 def default_fill(dtype: torch.dtype) -> Any:
     """Return what reading out of bounds gives: NaN, the least signed or greatest unsigned integer, True."""
-    if dtype.is_floating_point or dtype.is_complex:
+    if dtypes.is_inexact_tensor(dtype):
         return float("nan")
     if dtype is torch.bool:
         return True
-    return torch.iinfo(dtype).min or torch.iinfo(dtype).max
+    return dtypes.integer_bounds(dtype).min or dtypes.integer_bounds(dtype).max
 
 
 def has_cheap_value(tensor: Tensor) -> bool:

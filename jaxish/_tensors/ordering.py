@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import selection, unsigned
+from .._core import dtypes, selection, unsigned
 from .._core.graph import is_plain_evaluation
 
 
@@ -42,16 +42,16 @@ def _chosen(first: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 def lowest(dtype: torch.dtype) -> Any:
     """Return the least value of a dtype, minus infinity for floating ones."""
-    if dtype.is_floating_point or dtype.is_complex:
+    if dtypes.is_inexact_tensor(dtype):
         return -math.inf
-    return False if dtype is torch.bool else torch.iinfo(dtype).min
+    return False if dtype is torch.bool else dtypes.integer_bounds(dtype).min
 
 
 def highest(dtype: torch.dtype) -> Any:
     """Return the greatest value of a dtype, infinity for floating ones."""
-    if dtype.is_floating_point or dtype.is_complex:
+    if dtypes.is_inexact_tensor(dtype):
         return math.inf
-    return True if dtype is torch.bool else torch.iinfo(dtype).max
+    return True if dtype is torch.bool else dtypes.integer_bounds(dtype).max
 
 
 def extremum(t: Tensor, dims: Sequence[int], greatest: bool, keepdim: bool = False) -> Tensor:

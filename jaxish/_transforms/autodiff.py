@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import axes, dtypes, duals, errors, symbolic_shapes, tree, varying
+from .._core import axes, dtypes, duals, errors, narrow, symbolic_shapes, tree, varying
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.primitive import conjugate
@@ -137,6 +137,8 @@ def evaluated_with_pull(
         return tuple(active), (results, flat.aux.tensors if flat.aux else [])
 
     primals = list(map(tensor_of, arrays))
+    for primal in primals:
+        narrow.check_differentiable(primal.dtype)
     if primals:
         _, pull, (values, extras) = torch.func.vjp(of_chosen, *primals, has_aux=True)  # pyright: ignore
     else:
@@ -368,6 +370,7 @@ def _tangent(value: Any, primal: Array) -> Tensor | None:
             )
         return tensor_of(value._read())
     found = np.dtype(dtypes.float0) if getattr(value, "dtype", None) == dtypes.float0 else as_array(value).dtype
+    narrow.check_differentiable(primal._tensor.dtype)
     expected = primal.dtype if differentiable(primal) else dtypes.float0
     if found != expected:
         raise TypeError(
