@@ -116,7 +116,7 @@ def trace_of(x: Array) -> Any:
     return next((t for t in graph.active_traces() if t.made(tensor)), _level_trace(0))
 
 
-def find_top_trace(xs: Any) -> Any:
+def find_top_trace(_: Any) -> Any:
     """Return the innermost trace or level that one of some values belongs to."""
     stack = graph.active_traces()  # outermost last
     found = [trace_of(x) for x in xs if isinstance(x, Array)]

@@ -21,6 +21,7 @@ from .._tensors.ordering import first_extreme, highest, lowest
 from . import elementwise
 from . import operands as ops
 from .operands import DtypeSet
+from .out_sharding import laid_over
 from .running_extremum import running_extremum
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -57,7 +58,7 @@ def _constant(t: Tensor, axes: Sequence[int], value: Any) -> Tensor:
 def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Return sums over `axes` in the operand's dtype. `TypeError` for booleans."""
     if out_sharding is not None:
-        raise NotImplementedError("reduce_sum does not take out_sharding; use lax.with_sharding_constraint.")
+        return laid_over(out_sharding, "reduce_sum", reduce_sum(operand, axes))
     t, dims, weak = _reducible("reduce_sum", operand, axes, _NUMBER)
     if t.dtype in _HALVES and not config.allow_f16_reductions.value and any(t.shape[d] != 1 for d in dims):
         raise ValueError(

@@ -23,16 +23,10 @@ from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors.elements import has_cheap_value
+from .._transforms.placement import device_put
 from . import operands as ops
 from .operands import check_shapelike, operand
-
-
-def _no_sharding(out_sharding: Any, function: str) -> None:
-    if out_sharding is not None:
-        raise NotImplementedError(
-            f"{function} does not take out_sharding. Apply lax.with_sharding_constraint to the result instead."
-        )
-
+from .out_sharding import laid_over
 
 # Reshape and broadcast
 
@@ -49,7 +43,8 @@ def reshape(
 
     `TypeError` when sizes are negative or `dimensions` is no permutation, `ValueError` when the size differs.
     """
-    _no_sharding(out_sharding, "reshape")
+    if out_sharding is not None:
+        return laid_over(out_sharding, "reshape", reshape(operand, new_sizes, dimensions))
     t, weak = ops.operand("reshape", operand)
     sizes = _sizes(new_sizes)
     if any(n < 0 for n in sizes):
@@ -82,7 +77,8 @@ def _sizes(shape: Any) -> tuple[int, ...]:
 @moves_elements(0)
 def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Return `operand` repeated along new leading dimensions of these sizes."""
-    _no_sharding(out_sharding, "broadcast")
+    if out_sharding is not None:
+        return laid_over(out_sharding, "broadcast", broadcast(operand, sizes))
     t, weak = ops.operand("broadcast", operand)
     if len(sizes) == 0:
         return Array(t, weak)
@@ -98,7 +94,8 @@ def broadcast_in_dim(
 
     `TypeError` when the dimensions do not fit.
     """
-    _no_sharding(out_sharding, "broadcast_in_dim")
+    if out_sharding is not None:
+        return laid_over(out_sharding, "broadcast_in_dim", broadcast_in_dim(operand, shape, broadcast_dimensions))
     t, weak = ops.operand("broadcast_in_dim", operand)
     sizes = check_shapelike(
         "broadcast_in_dim", "shape", shape if isinstance(shape, tuple | list | np.ndarray) else (shape,)
@@ -464,7 +461,8 @@ def _zero_padded(t: Tensor, config: Sequence[tuple[int, ...]]) -> Tensor:
 @fills_elements("fill_value")
 def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None) -> Array:
     """Return an array of this shape with one value everywhere; its dtype is that of the value unless given."""
-    _no_sharding(sharding, "full")
+    if sharding is not None:
+        return device_put(full(shape, fill_value, dtype), sharding)
     sizes = check_shapelike("broadcast_in_dim", "shape", _sizes(shape))
     if isinstance(fill_value, list | tuple):
         fill_value = np.asarray(fill_value)
@@ -505,6 +503,8 @@ def full_like(
     out = full(
         own_shape if shape is None else shape, fill_value, own_dtype if dtype is None else dtype, sharding=sharding
     )
+    if sharding is not None:
+        return out
     return from_kind(out._tensor.to(device_of(x)), True if weak and dtype is None else out.kind)
 
 
@@ -517,7 +517,8 @@ def iota(dtype: DTypeLike | None, size: int) -> Array:
 
 def broadcasted_iota(dtype: DTypeLike | None, shape: Shape, dimension: int, *, out_sharding: Any = None) -> Array:
     """Return an array of this shape whose elements are their own position along a dimension."""
-    _no_sharding(out_sharding, "broadcasted_iota")
+    if out_sharding is not None:
+        return laid_over(out_sharding, "broadcasted_iota", broadcasted_iota(dtype, shape, dimension))
     target = dtypes.to_torch(dtypes.requested_dtype(dtype, "iota"))
     if target is torch.bool:
         raise TypeError(
@@ -541,7 +542,8 @@ def arange(size: int, dtype: torch.dtype, device: torch.device | None = None) ->
 
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
     """Return an array of zeros: memory that was never written to is no value."""
-    _no_sharding(out_sharding, "empty")
+    if out_sharding is not None:
+        return laid_over(out_sharding, "empty", empty(shape, dtype))
     return full(shape, 0, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Arguments that many jax.numpy functions share: `out`, `dtype`, `device`, `out_sharding`."""
+"""Arguments that many jax.numpy functions share: `out`, `dtype`, `device`."""
 
 from typing import Any
 
@@ -24,14 +24,6 @@ def no_out(function: str, out: None) -> None:
     if out is not None:
         raise NotImplementedError(
             f"The 'out' argument to jnp.{function} is not supported: arrays are immutable. Use the returned array."
-        )
-
-
-def no_sharding(function: str, out_sharding: Any) -> None:
-    """Raise `NotImplementedError` when an output sharding is given."""
-    if not says_nothing(out_sharding):
-        raise NotImplementedError(
-            f"The 'out_sharding' argument to jnp.{function} is not supported. Use jax.lax.with_sharding_constraint."
         )
 
 

@@ -16,7 +16,8 @@ from .._core.promotion import convert, promote, tensors
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
-from .arguments import no_out, no_sharding
+from .._lax.out_sharding import laid_over
+from .arguments import no_out
 
 PrecisionLike = Any
 
@@ -66,7 +67,10 @@ def matmul(
 
     Raises `ValueError` for scalars and `TypeError` for sizes that do not fit. `precision` concerns accelerators only.
     """
-    no_sharding("matmul", out_sharding)
+    if out_sharding is not None:
+        return laid_over(
+            out_sharding, "matmul", matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
+        )
     (x, y), result, weak = operands("matmul", preferred_element_type, a, b)
     if not x.dim() or not y.dim():
         raise ValueError(f"matmul input operand {0 if not x.dim() else 1} must have ndim at least 1, but it has ndim 0")
@@ -86,7 +90,10 @@ def dot(
     out_sharding: Any = None,
 ) -> Array:  # fmt: skip
     """Return the product over the last axis of `a` and the last but one (or only) axis of `b`; scalars multiply."""
-    no_sharding("dot", out_sharding)
+    if out_sharding is not None:
+        return laid_over(
+            out_sharding, "dot", dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
+        )
     (x, y), result, weak = operands("dot", preferred_element_type, a, b)
     if not x.dim() or not y.dim():
         return Array(convert(unsigned.mul(x, y), result), weak)
@@ -114,7 +121,12 @@ def tensordot(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of products over `axes`: a number of last axes of `a` and first ones of `b`, or a pair of lists."""
-    no_sharding("tensordot", out_sharding)
+    if out_sharding is not None:
+        return laid_over(
+            out_sharding,
+            "tensordot",
+            tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type),
+        )
     (x, y), result, weak = operands("tensordot", preferred_element_type, a, b)
     if isinstance(axes, int | np.integer):
         if axes > min(x.dim(), y.dim()):

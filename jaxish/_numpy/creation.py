@@ -19,7 +19,8 @@ from .._core.typing import ArrayLike, DTypeLike
 from .._devices.constraint import sharding_given
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
-from .arguments import converted, dtype_or, float_dtype, laid_out_like, no_sharding, placed, torch_device
+from .._lax.out_sharding import laid_over
+from .arguments import converted, dtype_or, float_dtype, laid_out_like, placed, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
 
@@ -47,7 +48,8 @@ def array(
         copy, order, ndmin = given
     if order is not None and order != "K":
         raise NotImplementedError("Only implemented for order='K'")
-    no_sharding("array", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "array", array(object, dtype, copy=copy, ndmin=ndmin, device=device))
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "array"))
     found = _from_object(object, target, copy)
     if ndmin > found.ndim:
@@ -232,7 +234,8 @@ def zeros(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return an array of zeros (default dtype: floating)."""
-    no_sharding("zeros", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "zeros", zeros(shape, dtype, device=device))
     _note_transfer(0)
     sizes = _shape_argument("zeros", shape, dtype)
     found = Array(narrow.full(sizes, 0, dtype_or(dtype, "zeros", np.float64), torch_device(device)))
@@ -248,7 +251,8 @@ def ones(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return an array of ones (default dtype: floating)."""
-    no_sharding("ones", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "ones", ones(shape, dtype, device=device))
     _note_transfer(1)
     sizes = _shape_argument("ones", shape, dtype)
     found = Array(narrow.full(sizes, 1, dtype_or(dtype, "ones", np.float64), torch_device(device)))
@@ -263,7 +267,8 @@ def empty(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return an array of zeros: there is no uninitialised memory."""
-    no_sharding("empty", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "empty", empty(shape, dtype, device=device))
     return zeros(_shape_argument("empty", shape, dtype), dtype, device=device)
 
 
@@ -280,7 +285,8 @@ def full(
 
     The default dtype is that of `fill_value`.
     """
-    no_sharding("full", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "full", full(shape, fill_value, dtype, device=device))
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "full"))
     check_arraylike("full", fill_value)
     if not isinstance(fill_value, Array):
@@ -355,7 +361,8 @@ def zeros_like(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return zeros with the shape and dtype of `a` (anything with these two), unless given."""
-    no_sharding("zeros_like", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "zeros_like", zeros_like(a, dtype, shape, device=device))
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
@@ -369,7 +376,8 @@ def ones_like(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """Return ones with the shape and dtype of `a` (anything with these two), unless given."""
-    no_sharding("ones_like", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "ones_like", ones_like(a, dtype, shape, device=device))
     return _like("ones_like", a, 1, dtype, shape, device)
 
 
@@ -385,7 +393,8 @@ def full_like(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return an array of `fill_value` with the shape and dtype of `a` (anything with these two), unless given."""
-    no_sharding("full_like", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "full_like", full_like(a, fill_value, dtype, shape, device=device))
     check_arraylike("full_like", 0 if hasattr(a, "dtype") and hasattr(a, "shape") else a, fill_value)
     sizes, target, weak = _template("full_like", a, dtype, shape)
     return _placed_like(Array(_filled(sizes, fill_value, target, _same_device(a, device))._tensor, weak), a, device)

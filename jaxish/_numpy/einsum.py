@@ -17,7 +17,8 @@ from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import DTypeLike
 from .._lax.contraction import dot_general
-from .arguments import no_out, no_sharding
+from .._lax.out_sharding import laid_over
+from .arguments import no_out
 from .contractions import PrecisionLike
 from .contractions import operands as product_operands
 from .einsum_products import contract_by
@@ -45,7 +46,12 @@ def einsum(
     `precision` concerns accelerators only. Another `_dot_general` is called for each product of two operands.
     """
     no_out("einsum", out)
-    no_sharding("einsum", out_sharding)
+    if out_sharding is not None:
+        found = einsum(
+            subscripts, *operands, optimize=optimize, precision=precision, preferred_element_type=preferred_element_type,
+            _dot_general=_dot_general,
+        )  # fmt: skip
+        return laid_over(out_sharding, "einsum", found)
     equation, given = _equation(subscripts, operands)
     found, result, weak = product_operands("einsum", preferred_element_type, *given)
     inputs, output = _spelled_out(equation, found)

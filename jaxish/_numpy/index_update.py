@@ -11,7 +11,8 @@ from .._core import dtypes
 from .._core.array import Array, is_abstract, tensor_of
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
-from .arguments import converted, no_sharding
+from .._lax.out_sharding import laid_over
+from .arguments import converted
 from .creation import asarray
 from .indexing import fill_of, mode_of, put_index, set_plainly, take_index
 
@@ -51,24 +52,23 @@ class _IndexUpdateRef:
         fill_value: ArrayLike | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Array:  # fmt: skip
         """Return the elements at the index; in mode "fill", those out of bounds are `fill_value` (default NaN)."""
-        no_sharding("ndarray.at[...].get", out_sharding)
         t = tensor_of(self.array)
         fill = fill_of(fill_value, t)
-        return Array(take_index(t, self.index, mode_of(mode), fill, wrap_negative_indices), self.array._weak)
+        found = Array(take_index(t, self.index, mode_of(mode), fill, wrap_negative_indices), self.array._weak)
+        return laid_over(out_sharding, "get", found)
 
     def _put(self, values: Any, combine: str, unique: bool, mode: Any, out_sharding: Any, wrap: bool) -> Array:
         if combine == "set" and mode is None and out_sharding is None and wrap:
             new = set_plainly(self.array._tensor, self.index, values)
             if new is not None:
                 return Array(new, self.array._weak)
-        no_sharding("ndarray.at[...]." + combine, out_sharding)
         t = tensor_of(self.array)
         if t.dtype is torch.bool and combine in ("add", "mul"):
             raise TypeError(f"{combine} does not accept dtype bool. Convert the array to integers first.")
         source = values if isinstance(values, Array) else asarray(values, device=t.device)
         _warn_unsafe(source, t.dtype)
         new = put_index(t, self.index, converted(tensor_of(source), t.dtype), combine, mode_of(mode), unique, wrap)
-        return Array(new, self.array._weak)
+        return laid_over(out_sharding, combine, Array(new, self.array._weak))
 
     def set(
         self, values: ArrayLike, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,

@@ -16,7 +16,8 @@ from .._core.promotion import tensor
 from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
-from .arguments import concrete_values, no_out, no_sharding
+from .._lax.out_sharding import laid_over
+from .arguments import concrete_values, no_out
 from .creation import asarray
 from .reductions import static_axis
 from .reductions import sum as array_sum
@@ -95,7 +96,8 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
 
     `order` "C" runs through the last axis first, "F" through the first. Raises `TypeError` for sizes that do not fit.
     """
-    no_sharding("reshape", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "reshape", reshape(a, shape, order, copy=copy))
     t = tensor("reshape", a)
     if isinstance(shape, Array) and shape.ndim == 1 and not is_abstract(shape):
         shape = shape.tolist()
@@ -105,7 +107,8 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
 @moves_elements(0)
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """Return the elements of `a` in one dimension; `order` as in `reshape`."""
-    no_sharding("ravel", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "ravel", ravel(a, order))
     t = tensor("ravel", a)
     if order == "K":
         raise NotImplementedError("Ravel not implemented for order='K'. Use order='C' or 'F'.")
@@ -190,7 +193,8 @@ def broadcast_arrays(*args: ArrayLike) -> list[Array]:
 @moves_elements(0)
 def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Return `array` broadcast to `shape`. Raises `ValueError` where that is impossible."""
-    no_sharding("broadcast_to", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "broadcast_to", broadcast_to(array, shape))
     t, sizes = tensor("broadcast_to", array), canonical_shape(shape)
     if t.dim() > len(sizes):
         raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(t.shape)} shape={sizes}")
@@ -382,7 +386,8 @@ def repeat(
     `repeats` is a number, or one for each element; traced ones need `total_repeat_length`, which cuts the result off
     or repeats its last element.
     """
-    no_sharding("repeat", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "repeat", repeat(a, repeats, axis, total_repeat_length=total_repeat_length))
     check_arraylike("repeat", a, repeats)
     t, weak = tensor("repeat", a), is_weak(a)
     if axis is None:

@@ -11,8 +11,8 @@ from .._core.dimensions import canonical_axes
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._devices.shardings import NamedSharding, PartitionSpec
+from .._lax.out_sharding import laid_over
 from .._tensors.ordering import sorted_with_order
-from .arguments import no_sharding
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
@@ -171,7 +171,10 @@ def percentile(
     out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:  # fmt: skip
     """Return the q-th percentiles (q in [0, 100]); arguments as in `quantile`."""
-    no_sharding("percentile", out_sharding)
+    if out_sharding is not None:
+        return laid_over(
+            out_sharding, "percentile", percentile(a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
+        )
     _unsupported("quantile", out, overwrite_input)
     return _quantile("percentile", a, _percent("percentile", q, a), axis, method, keepdims, False, weights)
 

@@ -16,7 +16,8 @@ from .._core.promotion import convert, tensor, tensors
 from .._core.symbolic_sizes import is_size, steps_between
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
-from .arguments import concrete_values, dtype_or, int_dtype, no_sharding, placed, torch_device
+from .._lax.out_sharding import laid_over
+from .arguments import concrete_values, dtype_or, int_dtype, placed, torch_device
 from .creation import asarray, ones
 from .elementary import log10
 from .joining import concatenate
@@ -34,7 +35,8 @@ def arange(
     The default dtype is the common one of the arguments. Raises `ConcretizationTypeError` for traced arguments: the
     length depends on them.
     """
-    no_sharding("arange", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "arange", arange(start, stop, step, dtype, device=device))
     given = [a for a in (start, stop, step) if a is not None]
     check_arraylike("arange", *given)
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "arange"))

@@ -9,9 +9,10 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.errors import ConcretizationTypeError
 from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike
+from .._lax.out_sharding import laid_over
 from .._tensors.ordering import highest, lowest
 from . import reductions
-from .arguments import concrete_values, no_sharding
+from .arguments import concrete_values
 from .indexing import mode_of, put_index
 
 
@@ -21,7 +22,6 @@ def _segmented(
     out_sharding: Any,
 ) -> Array:  # fmt: skip
     check_arraylike(function, data, segment_ids)
-    no_sharding(function, out_sharding)
     rows, ids = tensor_of(as_array(data)), as_array(segment_ids)
     if num_segments is None:
         numbers = concrete_values(ids, ConcretizationTypeError, f"{function}: give num_segments under jit and vmap.")
@@ -37,7 +37,8 @@ def _segmented(
         index = (Array(position // bucket_size, False), ids)
     start = torch.full(size, identity(rows.dtype), dtype=rows.dtype, device=rows.device)
     found = Array(put_index(start, index, rows, combine, mode_of(mode), unique, wrap=False), False)
-    return found if bucket_size is None else reduce(found, axis=0).astype(found.dtype)
+    whole = found if bucket_size is None else reduce(found, axis=0).astype(found.dtype)
+    return laid_over(out_sharding, function, whole)
 
 
 def segment_sum(

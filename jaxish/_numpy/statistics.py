@@ -15,8 +15,9 @@ from .._core.promotion import convert, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
+from .._lax.out_sharding import laid_over
 from .._tensors.elements import GatherScatterMode, put_elements
-from .arguments import concrete_values, int_dtype, no_sharding
+from .arguments import concrete_values, int_dtype
 from .creation import asarray
 from .ranges import linspace
 from .reductions import max as array_max
@@ -119,7 +120,8 @@ def bincount(
 
     Negative values count as 0. Tracing needs `length`; larger values are then dropped.
     """
-    no_sharding("bincount", out_sharding)
+    if out_sharding is not None:
+        return laid_over(out_sharding, "bincount", bincount(x, weights, minlength, length=length))
     source = as_array(x)
     t = tensor("bincount", source)
     if t.is_floating_point() or t.is_complex():
