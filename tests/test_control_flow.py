@@ -289,6 +289,8 @@ STRUCTURES = {
     "a function for a predicate": lambda j: j.lax.cond(rnn, lambda: 0, lambda: 1),
     "a function for an index": lambda j: j.lax.switch(rnn, [lambda: 0, lambda: 1]),
     "branches": lambda j: j.lax.cond(True, lambda: {"a": 1}, lambda: {"b": 1}),
+    "types of branches": lambda j: j.lax.cond(True, lambda: {"a": np.ones(2)}, lambda: {"a": np.int32(1)}),
+    "branches of a switch": lambda j: j.lax.switch(1, [lambda: {"a": 1}, lambda: {"a": (1, 2)}]),
     "bounds": lambda j: j.lax.fori_loop(np.uint8(0), 3, lambda i, c: c, 1.0),
     "bounds of one kind": lambda j: j.lax.fori_loop(np.int16(0), np.int32(3), lambda i, c: c, 1.0),
 }

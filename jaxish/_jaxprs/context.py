@@ -119,7 +119,7 @@ def trace_of(x: Array) -> Any:
 def find_top_trace(_: Any) -> Any:
     """Return the innermost trace or level that one of some values belongs to."""
     stack = graph.active_traces()  # outermost last
-    found = [trace_of(x) for x in xs if isinstance(x, Array)]
+    found = [trace_of(x) for x in _ if isinstance(x, Array)]
     levels = [t for t in found if isinstance(t, LevelTrace)]
     top = max(levels, key=lambda t: t.level, default=_level_trace(0))
     return top if top.level else min((t for t in found if t in stack), key=stack.index, default=top)

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from .._core import dtypes, errors, functorch, graph
-from .._core.array import Array, as_array, from_kind, tensor_of
+from .._core import dtypes, errors, functorch, graph, tree
+from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Primitive, differentiable
@@ -143,7 +143,7 @@ def difference(found: Output, spec: Any, types: Sequence[TensorType], function: 
     if found.spec != spec:
         what, ends = ("container/pytree structure:", "output container/pytree structure:"), "."
     elif [(t.shape, t.dtype) for t in found_types] != [(t.shape, t.dtype) for t in types]:
-        what, ends = ("shapes/dtypes of:", "output shapes/dtypes of:"), ""
+        what, ends = ("shapes/dtypes of:", "output shapes/dtypes of:"), _first_difference(found, types, rule)
     else:
         return None
     texts = (_types_text(found.spec, found_types), _types_text(spec, types))
@@ -151,6 +151,18 @@ def difference(found: Output, spec: Any, types: Sequence[TensorType], function: 
         f"but instead the {rule} output's first element had {what[0]}\n    {texts[0]}\n"
         f"while {function} had {what[1]}\n    {texts[1]}{ends}"
     )
+
+
+def _first_difference(found: Output, types: Sequence[TensorType], rule: str) -> str:
+    paths = [path for path, _ in tree.leaves_with_path(found.spec.unflatten(range(len(types))))]
+    for path, array, wanted in zip(paths, found.arrays, types, strict=True):
+        type = ShapedArray(wanted.shape, dtypes.TO_NUMPY[wanted.dtype]).str_short()
+        if type_text(array) != type:
+            return (
+                f"\nThat is, at {tree.keystr(path)}, got {rule.split()[0]} output type {type_text(array)} which doesn't match primal "
+                f"output type {type}."
+            )
+    return ""
 
 
 def _types_text(spec: Any, types: Sequence[TensorType]) -> str:

@@ -22,7 +22,7 @@ from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._core.target import Target
 from ..._core.tree_differences import differences, listed
 from ..._transforms.callbacks import calls_for_io
-from ..._transforms.flat import arrays_from, described, name_of
+from ..._transforms.flat import arrays_from, described
 from ..._transforms.program import Program
 from .bodies import Operands, concrete, trace_body
 from .references import ends_of, put_back, threaded, values_of, written_by
@@ -188,7 +188,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     clamped = place.clamp(0, len(branches) - 1).to(torch.int32)
     if config.disable_jit.value and not is_abstract(position):
         return branches[int(clamped)](*operands)
-    return _branch(clamped, branches, operands, "switch", [f"branch {i}" for i in range(len(branches))])
+    return _branch(
+        clamped, branches, operands, "switch", ["branch 0", *(f"branch{i}" for i in range(1, len(branches)))]
+    )
 
 
 def _branch(
@@ -257,27 +259,38 @@ def _forwarded(graph: Graph, places: Sequence[int]) -> list[int | None]:
 def _check_branches(
     programs: Sequence[Program], functions: Sequence[Callable[..., Any]], what: str, names: Sequence[str]
 ) -> None:
-    first = programs[0]
-    for position, program in enumerate(programs[1:], 1):
-        pair = f"{names[0]} ({name_of(functions[0])}) and {names[position]} ({name_of(functions[position])})"
-        if program.out_spec != first.out_spec:
+    left = programs[0]
+    for other, right in enumerate(programs[1:], 1):
+        if left.out_spec != right.out_spec:
+            kind, advice = (
+                "branch outputs must have the same pytree structure, but they differ:",
+                "they have the same pytree structure",
+            )
             found = [
-                f"{names[0]} output{at} is a {d.first} but {names[position]} output{at} is a {d.second}, so {d.reason}"
-                for d in differences(first.out_spec, program.out_spec)
+                f"{names[0]} output{at} is a {d.first} but {names[other]} output{at} is a {d.second}, so {d.reason}"
+                for d in differences(left.out_spec, right.out_spec)
                 for at in [d.path and f" at path {d.path}"]
             ]
+        else:
+            kind, advice = "branches must have equal output types but they differ.", "all output types match"
+            found = _type_differences(left, right, names[0], names[other])
+        if found:
             raise TypeError(
-                f"{what} branch outputs must have the same pytree structure, but they differ:\n\n{names[0]} is "
-                f"{described(functions[0])}\n{names[position]} is {described(functions[position])}\n\n"
-                f"{listed(found)}\n\nRevise {names[0]} and/or {names[position]} so that they have the same pytree "
-                "structure."
+                f"{what} {kind}\n\n{names[0]} is {described(functions[0])}\n{names[other]} is "
+                f"{described(functions[other])}\n\n{listed(found)}\n\nRevise {names[0]} and/or {names[other]} so that {advice}."
             )
-        paths = [path for path, _ in tree.leaves_with_path(first.out_spec.unflatten(range(len(first.out_kinds))))]
-        for path, left, right in zip(paths, first.out_avals, program.out_avals, strict=True):
-            if left.shape != right.shape or left.dtype != right.dtype:
-                reason = "shapes" if left.shape != right.shape else "dtypes"
-                raise TypeError(
-                    f"{what} branches must have equal output types but they differ: output{tree.keystr(path)} of {pair} "
-                    f"has type {type_text(left)} and {type_text(right)}, so the {reason} do not match. Revise the "
-                    "functions so that all output types match."
-                )
+
+
+def _type_differences(left: Program, right: Program, name: str, other: str) -> list[str]:
+    paths = [path for path, _ in tree.leaves_with_path(left.out_spec.unflatten(range(len(left.out_kinds))))]
+    found = []
+    for path, a, b in zip(paths, left.out_avals, right.out_avals, strict=True):
+        parts = [part for part in ("dtype", "shape") if getattr(a, part) != getattr(b, part)]
+        if parts:
+            at = f" at path {tree.keystr(path)}" if path else ""
+            reason = ", and ".join(f"the {part}s do not match" for part in parts)
+            found.append(
+                f"The output of {name}{at} has type {type_text(a)} but the corresponding output of {other} has type "
+                f"{type_text(b)}, so {reason}"
+            )
+    return found
