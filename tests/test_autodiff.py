@@ -76,6 +76,26 @@ VALUES = {
 }
 
 
+def square(x):
+    return x * x
+
+
+WEAK_JACOBIANS = {
+    "jacfwd": lambda j: j.jacfwd(square)(2.0),
+    "jit of jacfwd": lambda j: j.jit(j.jacfwd(square))(2.0),
+    "jacfwd twice": lambda j: j.jacfwd(j.jacfwd(square))(2.0),
+    "holomorphic": lambda j: j.jacfwd(square, holomorphic=True)(1j),
+    "hessian": lambda j: j.hessian(lambda x, y: x * x * y, (0, 1))(2.0, 3.0),
+    "some outputs": lambda j: j.jacfwd(lambda p: {"weak": p["a"] * 2, "not": X * p["a"]})({"a": 2.0}),
+    "some inputs": lambda j: j.jacfwd(lambda x, y: x * y, (0, 1))(2.0, X),
+}
+
+
+@pytest.mark.parametrize("name", WEAK_JACOBIANS)
+def test_jacobians_are_weakly_typed_where_outputs_are(name):
+    agree(WEAK_JACOBIANS[name])
+
+
 def closure_converted(jax):
     def outer(x):
         converted, consts = jax.closure_convert(lambda y: y * x, 1.0)

@@ -119,7 +119,8 @@ def _split_last(columns: Any, inputs: Sequence[Array], spec: Any) -> Any:
         if not isinstance(leaf, Array):
             return spec.unflatten(np.zeros((*leaf.shape[:-1], *a.shape), dtypes.float0) for a in inputs)
         parts = tensor_of(leaf).split([a.size for a in inputs], dim=-1)
-        return spec.unflatten(Array(p.reshape((*p.shape[:-1], *a.shape))) for p, a in zip(parts, inputs, strict=True))
+        shapes = ((*leaf.shape[:-1], *a.shape) for a in inputs)
+        return spec.unflatten(Array(p.reshape(s), leaf._weak) for p, s in zip(parts, shapes, strict=True))
 
     leaves, out_spec = tree.flatten(columns)
     return out_spec.unflatten(map(split, leaves))
