@@ -106,13 +106,16 @@ _PRIVATE = {
 }
 
 # Likewise of jaxlib: classes that annotations and error handlers name.
-_OF_JAXLIB = {"jaxlib.xla_client": ("jaxish._devices.devices", "jaxish.sharding")}
+_OF_JAXLIB = dict.fromkeys(("jaxlib._jax", "jaxlib.xla_client"), ("jaxish._devices.devices", "jaxish.sharding"))
 
 # Names of theirs that are called otherwise here.
 _RENAMED = {
     "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
     "jax._src.xla_bridge._backends": ("jaxish._transforms.backends", "initialized_backends"),
+    "jaxlib._jax.ArrayImpl": ("jaxish", "Array"),
+    "jaxlib._jax.JaxRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
+    "jaxlib._jax.PjitFunction": ("jaxish._transforms.jit", "PjitFunction"),
     "jaxlib.xla_client.ArrayImpl": ("jaxish", "Array"),
     "jaxlib.xla_client.XlaRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
 }

@@ -155,6 +155,7 @@ def test_what_check_has_is_what_run_serves(tmp_path):
         "jax._src.core.nothing",
         "jax._src.nothing",
         "jaxlib.version",
+        "jaxlib._jax",
         "jaxlib.xla_client",
     ]
     program = """

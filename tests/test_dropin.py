@@ -137,6 +137,8 @@ def test_classes_of_jaxlib_that_annotations_and_handlers_name(tmp_path):
         from jaxlib import xla_client
         print(xla_client.Device is jax.Device, xla_client.NamedSharding is jax.sharding.NamedSharding)
         print(isinstance(jax.numpy.ones(2), xla_client.ArrayImpl), xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError)
+        from jaxlib import _jax
+        print(type(jax.jit(abs)) is _jax.PjitFunction, _jax.Device is jax.Device, _jax.JaxRuntimeError is jax.errors.JaxRuntimeError)
     """
     ours = run(code, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
     theirs = run(code, "program.py", cwd=tmp_path)
