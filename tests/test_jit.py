@@ -573,3 +573,27 @@ class Annotated:
 @pytest.mark.parametrize("transform", ["jit", "grad", "vmap", "checkpoint"])
 def test_a_callable_may_hold_something_else_by_the_name_of_annotations(transform):
     agree(lambda lib: getattr(lib, transform)(Annotated())(np.float32(2.0) if transform == "grad" else X))
+
+
+def printed(j, transform, x):
+    texts = []
+    transform(lambda x: (texts.append((repr(x), str(x), f"{x}")), x)[1])(x)
+    return repr(texts)
+
+
+PRINTED = {
+    "jit": lambda j: printed(j, j.jit, np.ones((2, 3), np.float32)),
+    "jit of weak": lambda j: printed(j, j.jit, 1.0),
+    "make_jaxpr": lambda j: printed(j, j.make_jaxpr, np.ones(2, np.int32)),
+    "key": lambda j: printed(j, j.jit, j.random.key(0)),
+    "vmap": lambda j: printed(j, j.vmap, np.ones((2, 3), np.float32)),
+    "vmap of keys": lambda j: printed(j, j.vmap, j.random.split(j.random.key(0))),
+    "vmap of columns": lambda j: printed(j, lambda f: j.vmap(f, in_axes=1), np.ones((2, 3), np.float32)),
+    "vmap of vmap": lambda j: printed(j, lambda f: j.vmap(j.vmap(f)), np.ones((2, 3), np.float32)),
+    "jit of vmap": lambda j: printed(j, lambda f: j.jit(j.vmap(f)), np.ones((2, 3), np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_tracers_print_as_those_of_jax(name):
+    agree(lambda j: PRINTED[name](j))

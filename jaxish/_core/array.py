@@ -204,7 +204,7 @@ class Array(ArrayInterface):
 
     def __repr__(self) -> str:
         if is_abstract(self):
-            return f"Traced<{type_text(self)}>"
+            return tracer_text(self)
         prefix, weak = "Array(", ", weak_type=True" if self._weak else ""
         dtype_text = f"dtype={self.dtype.name}{weak}"
         if not self.size:
@@ -359,10 +359,26 @@ def is_tracer(x: Any) -> bool:
     return isinstance(x, Array) and graph.is_tracer(x._tensor)
 
 
-def type_text(x: Any) -> str:
-    """Return dtype and shape as JAX writes them: `float32[2,3]`."""
+def type_text(x: Any, shape: tuple[int, ...] | None = None) -> str:
+    """Return dtype and shape (another one, where given) as JAX writes them: `float32[2,3]`."""
     name = "float0" if x.dtype == dtypes.float0 else x.dtype.name
-    return f"{name}[{','.join(map(str, x.shape))}]"
+    return f"{name}[{','.join(map(str, x.shape if shape is None else shape))}]"
+
+
+def tracer_text(x: Any) -> str:
+    """Return what an abstract array prints, as in JAX: its type, and under vmap that of the whole batch.
+
+    Levels that differentiate are left out.
+    """
+    tensor, mark = x._tensor, "~" if x.weak_type else ""
+    while functorch.is_gradtrackingtensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    own = mark + type_text(x)
+    if not functorch.is_batchedtensor(tensor):
+        return f"JitTracer({own})"
+    values, dim = functorch.unwrap_batched(tensor, functorch.maybe_get_level(tensor))
+    batch = (*x.shape[:dim], values.shape[dim], *x.shape[dim:])
+    return f"VmapTracer(aval={own}, batched={mark}{type_text(x, batch)})"
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:

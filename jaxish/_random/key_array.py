@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._core import config, dtypes
-from .._core.array import Array, as_array, is_abstract, tensor_of, to_numpy
+from .._core.array import Array, as_array, is_abstract, tensor_of, to_numpy, tracer_text
 from .._core.dtypes import ExtendedDType
 from .._core.extended import ExtendedArray, refuse
 from .._transforms import key_reuse
@@ -249,7 +249,7 @@ class KeyArray(ExtendedArray):
 
     def __repr__(self) -> str:
         if is_abstract(self):
-            return f"Traced<{self.dtype}[{','.join(map(str, self.shape))}]>"
+            return tracer_text(self)
         return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{to_numpy(self._tensor)}"
 
     __str__ = __repr__
