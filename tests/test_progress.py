@@ -18,7 +18,7 @@ def waited():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 """
-LOOP = "jax.jit(lambda x: jax.lax.fori_loop(0, 1000, lambda i, x: jnp.sin(x) + 1, x))(1.0)"
+LOOP = "jax.jit(lambda x: jax.lax.fori_loop(0, 10, lambda i, x: jnp.sin(x) + 1, x))(jnp.ones(5000))"
 
 
 def told(tmp_path, program, tier, shown="1"):
