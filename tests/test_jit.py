@@ -181,15 +181,46 @@ def jaxlike(x):
 
 @pytest.mark.parametrize(("function", "options", "call"), DONATIONS.values(), ids=DONATIONS)
 def test_donated_arrays_are_taken_over_as_in_jax(function, options, call):
-    def observed(j):
+    def observed(j, jitted):
         x, y = j.numpy.asarray(X), j.numpy.asarray(X + 1)
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always", UserWarning)
-            result = call(j.jit(function, **options), x, y)
+            result = call(jitted, x, y)
         told = [str(w.message) for w in seen if "donated" in str(w.message)]
         return np.asarray(result).tolist(), x.is_deleted(), y.is_deleted(), told
 
+    ours, theirs = (j.jit(function, **options) for j in (jaxish, jax))
+    for _ in range(2):  # traced, and from the cache
+        assert observed(jaxish, ours) == observed(jax, theirs)
+
+
+def test_deleted_arrays_know_their_type():
+    def observed(j):
+        x = j.numpy.ones((3, 2), "int8")
+        x.delete()
+        x.delete()
+        found = [x.shape, x.dtype, x.ndim, x.size, x.nbytes, x.itemsize, len(x), x.weak_type, x.is_deleted()]
+        told = []
+        for use in (repr, np.asarray, j.numpy.sin, j.jit(lambda x: x), lambda x: x + 1, lambda x: x[0], lambda x: x.T):
+            with pytest.raises(RuntimeError) as error:
+                use(x)
+            told.append(str(error.value)[:44])
+        return found, told
+
     assert observed(jaxish) == observed(jax)
+
+
+def test_an_array_is_donated_once():
+    def observed(j, donated):
+        f = j.jit(lambda x, y: (x + y, x * y), donate_argnums=donated)
+        f(j.numpy.ones(3), j.numpy.ones(3))
+        x = j.numpy.ones(3)
+        with pytest.raises((j.errors.JaxRuntimeError, ValueError), match="Toy example"):  # JAX: the one, then the other
+            f(x, x)
+        return x.is_deleted()
+
+    for donated in (0, 1, (0, 1)):
+        assert observed(jaxish, donated) == observed(jax, donated)
 
 
 def test_what_is_donated_is_told():

@@ -33,6 +33,8 @@ ON_THE_CPU = {
     "_core/array.py:_to_numpy": "values for NumPy",
     "_core/array.py:_from_numpy": "values from NumPy, which are moved",
     "_core/graph.py:_number": "a number as torch itself wraps it, which meets an array",
+    "_core/narrow.py:_values_of": "a table, which is moved",
+    "_core/narrow.py:_rounding": "tables, which are moved",
     "_devices/device_meshes.py:_made": "device numbers, which torch's DeviceMesh wants there",
     "_export/container.py:_tensor": "what a file holds, which is moved where the function is called",
     "_lax/linalg/primitives.py:_with_left_eigenvectors": "LAPACK's results, which are moved",

@@ -6,6 +6,7 @@ are jax.numpy functions. `tensor_of` is the one way from a handle to its tensor:
 the trace that is active.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,12 @@ class Array(ArrayInterface):
 
     def delete(self) -> None:
         """Free the memory; any later use raises `RuntimeError`."""
-        if not self.is_deleted():
+        if self.is_deleted():
+            return
+        if type(self) is Array:
+            _CONTENT.__set__(self, (self._tensor.shape, self._tensor.dtype))
+            self.__class__ = DeletedArray
+        else:
             del self._tensor
 
     def is_deleted(self) -> bool:
@@ -311,6 +317,43 @@ class Array(ArrayInterface):
         return self._weak
 
 
+_CONTENT: Any = Array.__dict__["_tensor"]
+
+
+class DeletedArray(Array):
+    """What an array becomes when it is deleted: only its type is left. A class of its own, so that others need not look."""
+
+    __slots__ = ()
+
+    @property
+    def _tensor(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise RuntimeError(
+            f"Array has been deleted with shape={type_text(self)}. It was donated to a jitted function, or .delete() was called."
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(_CONTENT.__get__(self)[0])
+
+    @property
+    def dtype(self) -> Any:
+        return dtypes.TO_NUMPY[_CONTENT.__get__(self)[1]]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else super().__len__()
+
+    def is_deleted(self) -> bool:
+        return True
+
+
 def number_in(tensor: Tensor) -> Any:
     """Return the only element of a plain tensor as a Python number, inside a trace too."""
     if graph.tracing:
@@ -402,7 +445,7 @@ def _to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.contiguous().view(bits).numpy().view(dtype)
 
 
-def from_numpy(values: np.ndarray, device: torch.device | None = None) -> Tensor:
+def from_numpy(values: np.ndarray | np.generic, device: torch.device | None = None) -> Tensor:
     """Return a tensor with a copy of NumPy values of a canonical dtype: a real one, inside a trace too."""
     if graph.tracing:
         with graph.outside_traces():
@@ -410,15 +453,16 @@ def from_numpy(values: np.ndarray, device: torch.device | None = None) -> Tensor
     return _from_numpy(values, device)
 
 
-def _from_numpy(values: np.ndarray, device: torch.device | None) -> Tensor:
+def _from_numpy(values: np.ndarray | np.generic, device: torch.device | None) -> Tensor:
     values = np.array(values, dtype=values.dtype.newbyteorder("="), order="C", copy=True)
-    target = dtypes.to_torch(values.dtype)
+    target, device = dtypes.to_torch(values.dtype), device or default_torch_device()
     if values.dtype.type.__module__ == "ml_dtypes":
         if values.dtype in dtypes.SMALL_INTEGERS:
             values = values.astype(np.int8)
         bits = torch.from_numpy(values.view(np.int16 if values.dtype.itemsize == 2 else np.uint8))
-        return narrow.marked(bits.to(device or default_torch_device()).view(target))
-    return torch.from_numpy(values).to(device or default_torch_device())
+        return narrow.marked(bits.to(device).view(target))
+    tensor = torch.from_numpy(values)
+    return tensor if device.type == "cpu" else tensor.to(device)
 
 
 def _unpickle(values: np.ndarray, weak: bool) -> Array:
@@ -520,8 +564,10 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
         dtype = dtypes.canonicalize_dtype(x.dtype)
         if graph.tracing and isinstance(x, np.generic) and dtype.kind in "bif":  # a number of the graph's, not an input
             return Array(scalar_tensor(x.astype(dtype).item(), dtypes.to_torch(dtype), device))
+        if dtype == x.dtype:
+            return Array(from_numpy(x, device))
         with np.errstate(over="ignore"):
-            return Array(from_numpy(np.asarray(x).astype(dtype, copy=False), device))
+            return Array(from_numpy(x.astype(dtype), device))
     if hasattr(x, "__jax_array__"):
         return as_array(x.__jax_array__(), device)
     if isinstance(x, _SYMBOLS):

@@ -37,7 +37,7 @@ def to_torch(fun: Callable[..., Any]) -> Callable[..., Any]:
     """
     check_callable(fun)
     jitted = fun if isinstance(fun, PjitFunction) else jit(fun)
-    simple, programs = jitted._is_direct and jitted._is_plain, programs_of(jitted, "called from torch")
+    simple, programs = jitted._is_direct and jitted._signature.is_plain, programs_of(jitted, "called from torch")
 
     @wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -22,7 +22,7 @@ from .._devices.devices import devices
 from .compiler_options import check_compiler_options
 from .flat import argument_names, as_argument, check_callable, dressed, name_of
 from .placement import Placement
-from .prepared_call import PreparedCall
+from .prepared_call import PreparedCall, run_taking_over
 from .program import Program, keyed, programs_of, trace_program, types_key
 from .sharded_effects import depends_on_shardings, settle
 from .signature import PLAIN, UNSPECIFIED, Signature
@@ -52,22 +52,23 @@ class PjitFunction:
         self._fun, self._signature, self._placement = fun, signature, placement
         self._compiler_options = compiler_options
         self._programs = programs_of(fun, (signature, placement, compiler_options))
-        self._is_plain = signature.is_plain
-        self._is_direct = not (signature.donate_argnums or signature.donate_argnames) and placement == _AS_IT_COMES
+        self._has_static = bool(signature.static_argnums)
+        self._is_direct = placement == _AS_IT_COMES
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_direct and not graph.tracing:
             traced, static = args, None
             try:
-                if kwargs or not self._is_plain:
+                if kwargs or self._has_static:
                     traced, static = self._signature.traced(args, kwargs)
-                found = keyed(*_flatten(traced, None, namespace=tree.NAMESPACE))
-            except (OverflowError, ValueError):  # `_prepared` says where and what
-                found = None
+                leaves, spec = _flatten(traced, None, namespace=tree.NAMESPACE)
+                found = keyed(leaves, spec)
+            except (OverflowError, TypeError, ValueError):  # `_prepared` says where and what
+                leaves, found = (), None
             if found is not None:
                 program = self._programs.get(found[0] if static is None else (*found[0], static))
                 if program is not None:
-                    return program(found[1])
+                    return run_taking_over(program, leaves, found[1]) if program.taken else program(found[1])
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

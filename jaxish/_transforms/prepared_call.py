@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from .._core import graph, tree
 from .._core.array import Array, type_text
 from .._core.errors import JaxRuntimeError
@@ -84,21 +86,35 @@ class PreparedCall:
         """Return what the program gives for the arguments, and delete those that it takes over."""
         if not program.taken or graph.is_tracing():
             return program.on(self.arrays)
-        for index in program.taken:
-            for other, array in enumerate(self.arrays):
-                if array is self.arrays[index] and other != index:
-                    raise JaxRuntimeError(
-                        "INVALID_ARGUMENT: Attempt to use a buffer that was previously donated in the same call to "
-                        f"Execute() (flattened argument {other}, first use: {index}). Toy example for this bug: "
-                        "`f(donate(a), a)`."
-                    )
+        tensors = [a._tensor for a in self.arrays]
+        _check_given_once(program.taken, self.arrays)
         result = program.on(self.arrays)
-        given = tree.flatten(self.given)[0]
-        for index in program.taken:
-            tensor = self.arrays[index]._tensor
-            if graph.is_tracer(tensor):
-                continue
-            handles = {id(x): x for x in (given[index], self.arrays[index])}  # two where a sharding was asked for
-            for array in [x for x in handles.values() if isinstance(x, Array) and x._tensor is tensor]:
-                array.delete()
+        for handles in (self.arrays, tree.flatten(self.given)[0]):  # others where a sharding was asked for
+            _delete(program.taken, handles, tensors)
         return result
+
+
+def run_taking_over(program: Program, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+    """Do what `PreparedCall.run` does, with arguments that need no preparation."""
+    _check_given_once(program.taken, leaves)
+    result = program(tensors)
+    _delete(program.taken, leaves, tensors)
+    return result
+
+
+def _check_given_once(taken: Sequence[int], leaves: Sequence[Any]) -> None:
+    for index in taken:
+        for other, leaf in enumerate(leaves):
+            if leaf is leaves[index] and other != index and isinstance(leaf, Array):
+                raise JaxRuntimeError(
+                    "INVALID_ARGUMENT: Attempt to use a buffer that was previously donated in the same call to "
+                    f"Execute() (flattened argument {other}, first use: {index}). Toy example for this bug: "
+                    "`f(donate(a), a)`."
+                )
+
+
+def _delete(taken: Sequence[int], leaves: Sequence[Any], tensors: Sequence[Tensor]) -> None:
+    for index in taken:
+        leaf, tensor = leaves[index], tensors[index]
+        if isinstance(leaf, Array) and not leaf.is_deleted() and leaf._tensor is tensor and not graph.is_tracer(tensor):
+            leaf.delete()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from torch import Tensor
 
 from .._compile import executable
@@ -273,14 +274,14 @@ def _traced(
     return program
 
 
-_SIMPLE = (Array, int, float, complex)  # arguments that are arrays, whatever the function
+_SIMPLE = (Array, int, float, complex, np.ndarray, np.generic)  # arguments that are arrays, whatever the function
 
 
 def keyed(leaves: Sequence[Any], spec: tree.Spec) -> tuple[tuple[Any, ...], list[Tensor]] | None:
     """Return what a trace depends on besides the function, and the leaves' tensors; None where a leaf is no array.
 
     That is types, structure, configuration and bound axis names. A cached call of a jitted function spends half of its
-    time here.
+    time here. Raises what `as_array` does.
     """
     key: list[Any] = [spec, config.state()]
     tensors = []
