@@ -106,7 +106,7 @@ def _computed(given: list[Tensor], limit: int) -> list[Tensor]:
     if not a.numel():
         return [t.clone() for t in given]
     degree, bound = _APPROXIMANTS[a.dtype]
-    halvings = torch.log2(torch.linalg.matrix_norm(a, 1) / bound)[..., None, None]
+    halvings = torch.log2(a.abs().sum(-2).amax(-1) / bound)[..., None, None]
     count = halvings.ceil().clamp(min=0)
     scale = torch.exp2(-count.clamp(max=_MOST))
     odd, even = _pade([t * scale for t in given], degree)
