@@ -88,7 +88,7 @@ def test_small_graphs_run_as_one_function_without_the_worker(name, automatic, mo
 
 def graph_of(function):
     jitted = jaxish.jit(function)
-    jitted(X)
+    jitted.trace(X)
     (program,) = jitted._programs.values()
     return program.closed.graph
 
