@@ -401,21 +401,24 @@ def lattice_type(x: Any) -> LatticeType:
     """
     kind = type(x)
     if kind in _PYTHON_SCALARS:
+        found = _SCALAR_TYPES[kind, config.enable_x64.value]
         if kind is int:
-            return _python_int_dtype(x), True
-        return canonicalize_dtype(_PYTHON_SCALARS[kind]), kind is not bool
+            low, high = _INT_RANGES[found[0]]
+            if not low <= x <= high:
+                raise OverflowError(f"Python int {x} too large to convert to {found[0]}")
+        return found
     if isinstance(x, type) and x in _PYTHON_SCALARS:
         return canonicalize_dtype(_PYTHON_SCALARS[x]), x is not bool
     weak = getattr(x, "weak_type", False)
     return dtype_of_value(x), bool(weak)
 
 
-def _python_int_dtype(value: int) -> np.dtype:
-    dtype = canonicalize_dtype(np.int64)
-    bounds = np.iinfo(dtype)
-    if not bounds.min <= value <= bounds.max:
-        raise OverflowError(f"Python int {value} too large to convert to {dtype}")
-    return dtype
+_SCALAR_TYPES = {
+    (kind, x64): (dtype if x64 else _NARROW.get(dtype, dtype), kind is not bool)
+    for kind, dtype in _PYTHON_SCALARS.items()
+    for x64 in (False, True)
+}
+_INT_RANGES = {np.dtype(kind): (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in (np.int32, np.int64)}
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:

@@ -30,7 +30,13 @@ from .stages import Lowered, Traced
 
 _log = logging.getLogger("jaxish")
 _flatten: Any = optree.tree_flatten  # without the error handling of tree.flatten: a cached call takes 3 us
+_LEAVES = frozenset({Array, np.ndarray, float, int})  # arguments that are no trees
 _AS_IT_COMES = Placement()
+
+
+@functools.cache
+def _flat(count: int) -> tree.Spec:
+    return tree.flatten((0,) * count)[1]
 
 
 def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
@@ -61,7 +67,10 @@ class PjitFunction:
             try:
                 if kwargs or self._has_static:
                     traced, static = self._signature.traced(args, kwargs)
-                leaves, spec = _flatten(traced, None, namespace=tree.NAMESPACE)
+                if _LEAVES.issuperset(map(type, traced)):
+                    leaves, spec = traced, _flat(len(traced))
+                else:
+                    leaves, spec = _flatten(traced, None, namespace=tree.NAMESPACE)
                 found = keyed(leaves, spec)
             except (OverflowError, TypeError, ValueError):  # `_prepared` says where and what
                 leaves, found = (), None

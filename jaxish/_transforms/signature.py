@@ -59,16 +59,16 @@ class Signature:
         """
         static, static_named = (), ()
         if self.static_argnums:
-            static = tuple((i, *_hashable(args[i])) for i in self.static_argnums if i < len(args))
+            static = tuple([(i, *_hashable(args[i])) for i in self.static_argnums if i < len(args)])
             args = self._positional(args)
         if kwargs and self.static_argnames:
-            static_named = tuple((k, *_hashable(v)) for k, v in sorted(kwargs.items()) if k in self.static_argnames)
+            static_named = tuple([(k, *_hashable(v)) for k, v in sorted(kwargs.items()) if k in self.static_argnames])
             kwargs = self._named(kwargs)
         key = ((static, static_named), bool(kwargs)) if static or static_named or kwargs else None
         return (args, kwargs) if kwargs else args, key
 
     def _positional(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
+        return tuple([a for i, a in enumerate(args) if i not in self.static_argnums])
 
     def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {k: v for k, v in kwargs.items() if k not in self.static_argnames}
