@@ -22,6 +22,8 @@ _SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1,
 
 _TRACING, _COMPILING = 0.05, 2.0  # seconds that these take, about
 
+_SHORT = 32768  # elements that one C++ function makes as fast as two cores make a large block
+
 FEW_BLOCKS = (_SMALL, _MEDIUM)  # for kernels with many rows, in which a large block would not stay in cache
 
 
@@ -45,7 +47,7 @@ class Kernel:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
         if graph.tracing and lowering.is_lowering():
             return self._spelled_out(count, inputs)
-        is_short = count <= _MEDIUM
+        is_short = count <= _SHORT
         if is_short or self.blocks is FEW_BLOCKS:
             key = self._key(1, inputs)
             if key in self._bodies or not (is_short and self._runs_itself(key, _TRACING)):

@@ -4,7 +4,11 @@ Each function here is defined for all values. Integers wrap around by unsigned a
 the width, conversions to integers saturate (NaN becomes zero), division by zero gives what XLA gives.
 """
 
-PRELUDE = r"""#include <cmath>
+PRELUDE = r"""#if defined(__GNUC__) && !defined(__clang__)
+// Partial redundancies stay: without them GCC (12) makes branches of selections, for which it has no vectors.
+#pragma GCC optimize("no-tree-pre")
+#endif
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -113,6 +117,8 @@ FUNCTION power(T a, T b) {
 template <class T, class S> static inline T convert(S x) {
   if constexpr (std::is_same_v<T, bool>) {
     return x != 0;
+  } else if constexpr (std::is_same_v<S, bool>) {
+    return x ? T(1) : T(0);  // for which GCC has vectors; it has none for the conversion
   } else if constexpr (std::is_floating_point_v<S> && std::is_integral_v<T>) {
     constexpr S low = S(std::numeric_limits<T>::min()), end = 2 * S(std::numeric_limits<T>::max() / 2 + 1);
     return x >= end ? std::numeric_limits<T>::max() : x >= low ? T(x) : x < low ? std::numeric_limits<T>::min() : T(0);
