@@ -34,7 +34,7 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
-from . import loop_matrices, progress
+from . import loop_complex, loop_matrices, progress
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -217,7 +217,8 @@ def _function(declared: Sequence[str], loop: str, body: Sequence[str]) -> str:
     shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
     head = "\n  ".join([*shifts, *declared])
     signature = 'extern "C" void loop(const void** in, void** out, int64_t length, bool reverse)'
-    return f"{PRELUDE}{loop_matrices.PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
+    complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
+    return f"{PRELUDE}{complex}{loop_matrices.PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
 
 
 class NativeLoop:
