@@ -41,6 +41,8 @@ template <class T> struct Complex {
 template <class T, class S> static inline T convert(Complex<S> z) {
   if constexpr (std::is_same_v<T, bool>) return z != 0; else return T(z);
 }
+// In parts: GCC has no vectors for a choice of structs.
+COMPLEX chosen(bool first, Complex<T> a, Complex<T> b) { return {first ? a.re : b.re, first ? a.im : b.im}; }
 COMPLEX complex_of(T re, T im) { return {re, im}; }
 COMPLEX conjugate(Complex<T> z) { return {z.re, -z.im}; }
 template <class T> static inline T part(Complex<T> z, int place) { return place ? z.im : z.re; }

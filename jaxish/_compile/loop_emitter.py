@@ -342,6 +342,8 @@ class Emitter:
     def _compute_where(self, shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no: Any) -> Value:
         def choose(index: Sequence[str]) -> str:
             condition, *options = (_at(v, index, shape, t) for v, t in ((test, torch.bool), (yes, dtype), (no, dtype)))
+            if dtype.is_complex:
+                return f"chosen({condition}, {', '.join(options)})"
             return f"(({condition}) ? ({options[0]}) : ({options[1]}))"
 
         return Value(shape, dtype, choose)
