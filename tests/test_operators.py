@@ -20,6 +20,7 @@ LIKE_ELEMENTWISE = {
     "real",
     "imag",
     "_conj",
+    "_conj_physical",
 }
 JAX_NAMES = {
     value.name

@@ -30,6 +30,7 @@ from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, l
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
 _MOST_ELEMENTS, _FEW_ELEMENTS = 32768, 64
 _MOST_PRODUCTS = 65536  # of one matrix product
+_MOST_SQUARED = 64  # powers of complex numbers that are products
 _MOST_OPERATIONS = 2000  # of one body: the compiler takes three seconds
 
 
@@ -49,8 +50,12 @@ def _literal(value: Any, dtype: torch.dtype) -> str:
     """Return a number as an expression of `dtype`."""
     if dtype is torch.bool:
         return "true" if value else "false"
+    if dtype.is_complex:
+        number = complex(value)
+        parts = (_literal(part, dtype.to_real()) for part in (number.real, number.imag))
+        return f"{C_TYPES[dtype]}({', '.join(parts)})"
     if isinstance(value, complex):
-        raise Unsupported("a complex number")
+        raise Unsupported("a complex number as a real one")
     if dtype.is_floating_point:
         value = float(value)
         text = "NaN" if math.isnan(value) else ("-Inf" if value < 0 else "Inf") if math.isinf(value) else repr(value)
@@ -251,6 +256,8 @@ class Emitter:
             name, args = ("sub", args[1::-1]) if name == "rsub" else (name, args[:2])
         if name in ("__rshift__", "bitwise_right_shift") and isinstance(args[1], int):
             return self._shifted_right(args[0], args[1], shape, dtype)
+        if name == "pow" and dtype.is_complex and (power := _integer(args[1])) is not None:
+            return Value(shape, dtype, lambda i: f"power<{power}>({_at(args[0], i, shape, dtype)})")
         if name in OPERATORS:
             return self._elementwise(OPERATORS[name], name, args, shape, dtype)
         if name in REDUCTIONS:
@@ -335,6 +342,8 @@ class Emitter:
     def _compute_where(self, shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no: Any) -> Value:
         def choose(index: Sequence[str]) -> str:
             condition, *options = (_at(v, index, shape, t) for v, t in ((test, torch.bool), (yes, dtype), (no, dtype)))
+            if dtype.is_complex:
+                return f"chosen({condition}, {', '.join(options)})"
             return f"(({condition}) ? ({options[0]}) : ({options[1]}))"
 
         return Value(shape, dtype, choose)
@@ -582,7 +591,9 @@ class Emitter:
             for d in range(rank):
                 full.append(f"r{d}" if d in axes else next(free))
             loops = loops_over([f"r{a}" for a in axes], [operand.shape[a] for a in axes])
-            scale = f" {total} /= ({kind}){count};" if name == "mean" else ""
+            # A quotient by a complex number would keep an infinity that JAX's product loses.
+            mean = f"{total} * ({kind})(1. / {count})" if dtype.is_complex else f"{total} / ({kind}){count}"
+            scale = f" {total} = {mean};" if name == "mean" else ""
             return f"{loops}{total} = {step.format(total, _at(source, full, operand.shape, dtype))};{scale}"
 
         return self._accumulated(shape, dtype, start.replace("{T}", kind), body)
@@ -632,7 +643,7 @@ class Emitter:
         if form is None or not shape:
             raise Unsupported(f"a running {name} of {dtype}")
         # As torch does: what is accumulated is wider than what comes out.
-        wide = "double" if dtype.is_floating_point else C_TYPES[dtype]
+        wide = {"f": "double", "c": "Complex<double>"}.get(kind_of(dtype), C_TYPES[dtype])
         step = f"total = {form.format('total', f'convert<{wide}>(now)')}; {{result}} = total;"
         return self._along(x, dim % len(shape), shape, dtype, f"{wide} total = {start};", step)
 
@@ -837,8 +848,16 @@ def _at(operand: Any, index: Sequence[str], shape: Sequence[int], dtype: torch.d
     if not isinstance(operand, Value):
         return _literal(operand, dtype)
     assert np.broadcast_shapes(operand.shape, shape) == tuple(shape)
+    if operand.dtype.is_complex and not dtype.is_complex and dtype is not torch.bool:
+        raise Unsupported(f"{operand.dtype} as {dtype}")
     text = operand.load(broadcast(index, operand.shape))
     return text if operand.dtype is dtype else f"convert<{C_TYPES[dtype]}>({text})"
+
+
+def _integer(number: Any) -> int | None:
+    """Return a number that stands in the graph as a small integer, None where it is none."""
+    is_one = isinstance(number, int | float) and number == int(number) and abs(number) <= _MOST_SQUARED
+    return int(number) if is_one else None
 
 
 def _common(operands: Sequence[Any]) -> torch.dtype:

@@ -1,9 +1,9 @@
 """What each of torch's operators is in a native loop: an expression of C++ per kind of dtype.
 
-Kinds are NumPy's letters: b (bool), i and u (signed and unsigned integers), f (floating); and w for unsigned words,
-which torch moves and converts, but does not compute with: their bits are computed with as signed ones. An operator has no
+Kinds are NumPy's letters: b (bool), i and u (signed and unsigned integers), f (floating), c (complex); and w for unsigned
+words, which torch moves and converts, but does not compute with: their bits are computed with as signed ones. An operator has no
 meaning for a kind that its entry leaves out, and a loop with it runs step by step. Operands come converted to the dtype that
-is computed in; what the functions do is in loop_prelude.py. The harness in tests/differential goes over these tables.
+is computed in; what the functions do is in loop_prelude.py and loop_complex.py. The harness in tests/differential goes over these tables.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ import torch
 C_TYPES = {
     torch.float32: "float", torch.float64: "double", torch.int32: "int32_t", torch.int64: "int64_t",
     torch.int16: "int16_t", torch.int8: "int8_t", torch.bool: "bool",
+    torch.complex64: "Complex<float>", torch.complex128: "Complex<double>",
     torch.uint8: "uint8_t", torch.uint16: "uint16_t", torch.uint32: "uint32_t", torch.uint64: "uint64_t",
 }  # fmt: skip
 
@@ -26,6 +27,8 @@ def kind_of(dtype: torch.dtype) -> str:
         return "b"
     if dtype in _WORDS:
         return "w"
+    if dtype.is_complex:
+        return "c"
     return "f" if dtype.is_floating_point else "i" if dtype.is_signed else "u"
 
 
@@ -47,12 +50,20 @@ def _floating(expression: str) -> Operator:
     return Operator({"f": expression})
 
 
+def _inexact(expression: str) -> Operator:
+    return Operator({"fc": expression})
+
+
+def _borrowed(function: str) -> Operator:
+    return Operator({"f": f"std::{function}({{0}})", "c": f"{function}_({{0}})"})
+
+
 def _rounding(function: str) -> Operator:
     return Operator({"f": f"std::{function}({{0}})", "iu": "{0}"})
 
 
-def _comparison(symbol: str) -> Operator:
-    return Operator({"biuf": f"{{0}} {symbol} {{1}}"}, of_operands=True)
+def _comparison(symbol: str, kinds: str = "biuf") -> Operator:
+    return Operator({kinds: f"{{0}} {symbol} {{1}}"}, of_operands=True)
 
 
 def _bitwise(symbol: str) -> Operator:
@@ -63,18 +74,19 @@ def _logical(expression: str) -> Operator:
     return Operator({"b": expression}, of_booleans=True)
 
 
-_SAME = Operator({"biufw": "{0}"})
+_SAME = Operator({"biufcw": "{0}"})
 _SHIFT_LEFT, _SHIFT_RIGHT = Operator({"iu": "shift_left({0}, {1})"}), Operator({"iu": "shift_right({0}, {1})"})
 
 OPERATORS = {
     **dict.fromkeys(("clone", "alias", "detach", "_to_copy", "lift_fresh", "lift_fresh_copy"), _SAME),
-    **{n: _floating(f"{n}_({{0}})") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan")},
-    **{n: _floating(f"{n}_({{0}})") for n in ("exp", "expm1", "log", "log1p", "erf")},
-    **{n: _floating(f"std::{n}({{0}})") for n in ("asinh", "acosh", "atanh", "exp2", "log2", "log10", "erfc")},
+    **{n: _inexact(f"{n}_({{0}})") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan")},
+    **{n: _inexact(f"{n}_({{0}})") for n in ("exp", "expm1", "log", "log1p")},
+    **{n: _borrowed(n) for n in ("sqrt", "asinh", "acosh", "atanh", "exp2", "log2", "log10")},
+    "erf": _floating("erf_({0})"),
+    "erfc": _floating("std::erfc({0})"),
     **{n: _rounding(n) for n in ("floor", "ceil", "trunc")},
     "round": _rounding("nearbyint"),
-    "sqrt": _floating("std::sqrt({0})"),
-    "rsqrt": _floating("1 / std::sqrt({0})"),
+    "rsqrt": Operator({"f": "1 / std::sqrt({0})", "c": "1 / sqrt_({0})"}),
     "logaddexp": _floating("logaddexp({0}, {1})"),
     "logaddexp2": _floating("logaddexp2({0}, {1})"),
     "digamma": _floating("digamma({0})"),
@@ -82,26 +94,28 @@ OPERATORS = {
     "ldexp": _floating("{0} * std::exp2({1})"),
     "hypot": _floating("std::hypot({0}, {1})"),
     "copysign": _floating("std::copysign({0}, {1})"),
-    "reciprocal": _floating("1 / ({0})"),
-    "sigmoid": _floating("1 / (1 + exp_(-({0})))"),
-    "neg": Operator({"f": "-({0})", "iu": "negate({0})"}),
-    "abs": Operator({"f": "std::abs({0})", "i": "absolute({0})", "u": "{0}"}),
+    "reciprocal": _inexact("1 / ({0})"),
+    "sigmoid": _inexact("1 / (1 + exp_(-({0})))"),
+    "neg": Operator({"fc": "-({0})", "iu": "negate({0})"}),
+    "abs": Operator({"f": "std::abs({0})", "i": "absolute({0})", "u": "{0}", "c": "magnitude({0})"}, of_operands=True),
+    "complex": Operator({"f": "complex_of({0}, {1})"}, of_operands=True),
+    **dict.fromkeys(("_conj", "_conj_physical"), Operator({"c": "conjugate({0})"})),
     "sign": Operator({"iuf": "sign({0})", "b": "{0}"}),
-    "sgn": Operator({"iuf": "sign({0})", "b": "{0}"}),
+    "sgn": Operator({"iufc": "sign({0})", "b": "{0}"}),
     "relu": Operator({"iuf": "relu({0})"}),
-    "zeros_like": Operator({"biufw": "0"}),
-    "ones_like": Operator({"biufw": "1"}),
+    "zeros_like": Operator({"biufcw": "0"}),
+    "ones_like": Operator({"biufcw": "1"}),
     "bitwise_not": Operator({"b": "!({0})", "iu": "~({0})"}),
     "logical_not": _logical("!({0})"),
-    "add": Operator({"f": "{0} + {1}", "iu": "add({0}, {1})", "b": "{0} | {1}"}),
-    "sub": Operator({"f": "{0} - {1}", "iu": "subtract({0}, {1})"}),
-    "mul": Operator({"f": "{0} * {1}", "iu": "multiply({0}, {1})", "b": "{0} & {1}"}),
-    "div": _floating("{0} / {1}"),
+    "add": Operator({"fc": "{0} + {1}", "iu": "add({0}, {1})", "b": "{0} | {1}"}),
+    "sub": Operator({"fc": "{0} - {1}", "iu": "subtract({0}, {1})"}),
+    "mul": Operator({"fc": "{0} * {1}", "iu": "multiply({0}, {1})", "b": "{0} & {1}"}),
+    "div": _inexact("{0} / {1}"),
     "div trunc": Operator({"f": "std::trunc({0} / {1})", "iu": "quotient({0}, {1})"}),
     "div floor": Operator({"f": "float_floor_quotient({0}, {1})", "iu": "floor_quotient({0}, {1})"}),
     "fmod": Operator({"f": "std::fmod({0}, {1})", "iu": "remainder_of({0}, {1})"}),
     "remainder": Operator({"f": "float_modulus({0}, {1})", "iu": "modulus({0}, {1})"}),
-    "pow": Operator({"f": "std::pow({0}, {1})", "iu": "power({0}, {1})"}),
+    "pow": Operator({"f": "std::pow({0}, {1})", "iuc": "power({0}, {1})"}),
     "nextafter": _floating("std::nextafter({0}, {1})"),
     "xlogy": _floating("xlogy({0}, {1})"),
     "lgamma": _floating("lgamma_({0})"),
@@ -118,17 +132,17 @@ OPERATORS = {
     "__rshift__": _SHIFT_RIGHT,
     "bitwise_left_shift": _SHIFT_LEFT,
     "bitwise_right_shift": _SHIFT_RIGHT,
-    "eq": _comparison("=="),
-    "ne": _comparison("!="),
+    "eq": _comparison("==", "biufc"),
+    "ne": _comparison("!=", "biufc"),
     "lt": _comparison("<"),
     "le": _comparison("<="),
     "gt": _comparison(">"),
     "ge": _comparison(">="),
-    "isnan": Operator({"f": "is_nan({0})", "biu": "false"}, of_operands=True),
+    "isnan": Operator({"fc": "is_nan({0})", "biu": "false"}, of_operands=True),
     "isinf": Operator({"f": "std::isinf({0})", "biu": "false"}, of_operands=True),
     "signbit": Operator({"f": "std::signbit({0})", "iu": "{0} < 0", "b": "false"}, of_operands=True),
-    "tanh_backward": _floating("tanh_backward({0}, {1})"),
-    "sigmoid_backward": _floating("sigmoid_backward({0}, {1})"),
+    "tanh_backward": _inexact("tanh_backward({0}, {1})"),
+    "sigmoid_backward": _inexact("sigmoid_backward({0}, {1})"),
 }
 
 # Primitives that are one operation of C++ (`Primitive.is_instruction`).
@@ -150,9 +164,9 @@ class Reduction:
 _LEAST, _GREATEST = "std::numeric_limits<{T}>::lowest()", "std::numeric_limits<{T}>::max()"
 
 REDUCTIONS = {
-    "sum": Reduction({"iuf": "0"}, "add"),
-    "prod": Reduction({"iuf": "1"}, "mul"),
-    "mean": Reduction({"f": "0"}, "add"),
+    "sum": Reduction({"iufc": "0"}, "add"),
+    "prod": Reduction({"iufc": "1"}, "mul"),
+    "mean": Reduction({"fc": "0"}, "add"),
     "amax": Reduction({"f": "-({T})Inf", "iu": _LEAST, "b": "false"}, "maximum"),
     "amin": Reduction({"f": "({T})Inf", "iu": _GREATEST, "b": "true"}, "minimum"),
     "any": Reduction({"b": "false"}, "logical_or"),

@@ -80,6 +80,21 @@ def _diagonal(shape: tuple[int, ...], x: Value, offset: int = 0, dim1: int = 0, 
     return Value(shape, x.dtype, lambda i: x.load(inner(i)))
 
 
+def _parts(shape: tuple[int, ...], x: Value) -> Value:
+    """Return the real and imaginary parts of x along a last dimension."""
+
+    def load(index: Sequence[str]) -> str:
+        number, place = x.load(index[:-1]), index[-1]
+        return f"({number}).{('re', 'im')[int(place)]}" if place in ("0", "1") else f"part({number}, {place})"
+
+    return Value(shape, x.dtype.to_real(), load)
+
+
+def _of_parts(shape: tuple[int, ...], x: Value) -> Value:
+    dtype = x.dtype.to_complex()
+    return Value(shape, dtype, lambda i: f"complex_of({x.load([*i, '0'])}, {x.load([*i, '1'])})")
+
+
 VIEWS = {
     **dict.fromkeys(("reshape", "unsqueeze", "squeeze"), reshape),
     "permute": permute,
@@ -91,4 +106,6 @@ VIEWS = {
     "select": select,
     "slice": slice_of,
     "diagonal": _diagonal,
+    "view_as_real": _parts,
+    "view_as_complex": _of_parts,
 }

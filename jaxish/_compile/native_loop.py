@@ -34,7 +34,7 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
-from . import loop_matrices, progress
+from . import loop_complex, loop_matrices, progress
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -226,7 +226,8 @@ def _function(inputs: int, declared: Sequence[str], loop: str, body: Sequence[st
     ]
     head = "\n  ".join([*given, *shifts, *declared])
     signature = 'extern "C" void loop(const int64_t* given)'
-    return f"{PRELUDE}{loop_matrices.PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
+    complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
+    return f"{PRELUDE}{complex}{loop_matrices.PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
 
 
 class NativeLoop:

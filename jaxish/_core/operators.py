@@ -69,7 +69,7 @@ _NAMES = {
     ),
     Kind.ELEMENTWISE: (
         "_to_copy:convert_element_type clone:copy lift_fresh_copy:copy full_like:full zeros_like:zeros ones_like:ones "
-        "complex real imag _conj:conj conj_physical:conj add sub mul div neg reciprocal:integer_pow pow square sqrt "
+        "complex real imag _conj:conj conj_physical:conj _conj_physical:conj add sub mul div neg reciprocal:integer_pow pow square sqrt "
         "rsqrt exp exp2 expm1 log log1p log2 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh "
         "sigmoid:logistic erf erfc erfinv:erf_inv lgamma digamma abs sign sgn:sign floor ceil round trunc relu:max "
         "clamp clamp_min:max clamp_max:min maximum:max minimum:min fmod:rem remainder:rem nextafter where:select_n "

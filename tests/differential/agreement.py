@@ -7,6 +7,8 @@ Not compared are
 * subnormal numbers, and lanes that start from them: XLA makes zero of them;
 * lanes of floating programs whose value depends on the rounding within: JAX or the direct tier gives another one in
   the other precision;
+* lanes of complex programs at infinities, zeros and branch cuts where JAX and the direct tier differ. Complex numbers
+  agree by their distance;
 * which of two zeros an extremum, a sum or a quotient rounded down is: torch's own kernels differ there.
 """
 
@@ -22,8 +24,13 @@ from tiers import Lanes, is_native, tier
 import jaxish
 
 _PAIRS = (("direct", "jax"), ("compiled", "jax"), ("compiled", "direct"))
-_TOLERANCES = {"float32": 1e-5, "float64": 1e-9}
-_CONDITIONS = {"float32": ("float64", 3e-6), "float64": ("float32", 1e-2)}
+_TOLERANCES = {"float32": 1e-5, "float64": 1e-9, "complex64": 1e-5, "complex128": 1e-9}
+_CONDITIONS = {
+    "float32": ("float64", 3e-6),
+    "float64": ("float32", 1e-2),
+    "complex64": ("complex128", 3e-6),
+    "complex128": ("complex64", 1e-2),
+}
 _SIGN_OF_ZERO_IS_FREE = ("max", "min", "relu", "clip", "clamp", "sum", "mean", "@", "dot", "//", "hypot", "sort", "nn.")
 # torch's vectors for fmod give NaN where the quotient overflows (docs/differences.md).
 _REMAINDERS = ("%", "fmod", "rem", "//")
@@ -53,6 +60,8 @@ def differences(found: np.ndarray, wanted: np.ndarray, tolerance: float, signed_
     """Return where two arrays differ."""
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         return np.ones(wanted.shape, bool)
+    if wanted.dtype.kind == "c":
+        return _distant(found, wanted, tolerance)
     if wanted.dtype.kind != "f":
         return found != wanted
     tiny = np.finfo(wanted.dtype).tiny
@@ -63,6 +72,27 @@ def differences(found: np.ndarray, wanted: np.ndarray, tolerance: float, signed_
     if signed_zeros:
         same &= (found != 0) | (wanted != 0) | (np.signbit(found) == np.signbit(wanted))
     return ~same
+
+
+def _distant(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
+    parts = [differences(getattr(found, p), getattr(wanted, p), tolerance, False) for p in ("real", "imag")]
+    with np.errstate(all="ignore"):
+        near = np.abs(found - wanted) <= tolerance * np.abs(wanted)
+    return (parts[0] | parts[1]) & ~(near & np.isfinite(found) & np.isfinite(wanted))
+
+
+def _overflows(x: np.ndarray) -> np.ndarray:
+    """Return where products of complex numbers are out of range, so that it matters which of them are fused with a sum."""
+    parts = np.stack([np.real(x), np.imag(x)])
+    return np.any(np.isfinite(parts) & (np.abs(parts) > 1e6), 0)
+
+
+def is_ordinary(x: np.ndarray) -> np.ndarray:
+    """Return where complex numbers are none of those on which libraries differ: large, tiny, zero, or beside a branch cut."""
+    parts = np.stack([np.real(x), np.imag(x)])
+    sizes = np.abs(parts)
+    cut = np.signbit(parts) & (sizes == 0)
+    return (x != 0) & np.all(((sizes == 0) & ~cut) | ((sizes > 1e-6) & (sizes < 80)), 0)
 
 
 Way = Callable[[Any, Sequence[Program], Lanes], list[np.ndarray]]
@@ -121,6 +151,10 @@ def _usable(
         again = {"jax": way(jax, programs, given), "direct": way(jaxish, programs, given)}
     for position, program in enumerate(programs[: len(usable)]):
         usable[position] &= ordinary
+        if x.dtype.kind == "c":
+            differ = differences(found["direct"][position], found["jax"][position], _TOLERANCES[dtype], False)
+            usable[position] &= ~(_overflows(x) | _overflows(y))
+            usable[position] &= ~differ.reshape(x.shape) | (is_ordinary(x) & is_ordinary(y))
         if any(name in program.text for name in _REMAINDERS):
             usable[position] &= ~overflow
         if program.is_exact:
@@ -130,6 +164,7 @@ def _usable(
             result = found[name][position]
             with np.errstate(all="ignore"):
                 rounded = again[name][position].astype(result.dtype)
+            usable[position] &= ~(_overflows(x) | _overflows(y))
             usable[position] &= ~differences(rounded, result, tolerance, False).reshape(x.shape)
     return usable
 

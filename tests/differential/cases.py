@@ -9,8 +9,9 @@ from dataclasses import dataclass
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint32")
 FLOATING = ("float32", "float64")
-KINDS = {"b": ("bool",), "i": SIGNED, "u": UNSIGNED, "f": FLOATING}
-DTYPES = ("bool", *SIGNED, *UNSIGNED, *FLOATING)
+COMPLEX = ("complex64", "complex128")
+KINDS = {"b": ("bool",), "i": SIGNED, "u": UNSIGNED, "f": FLOATING, "c": COMPLEX}
+DTYPES = ("bool", *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX)
 
 
 def kind_of(dtype: str) -> str:
@@ -69,7 +70,11 @@ CASES = [
     *_cases("biuf", "t", ["jnp.logical_not({0})", "{0}.astype(bool)"], "b"),
     *_cases("biuf", "tt", [f"jnp.logical_{n}({{0}}, {{1}})" for n in ("and", "or", "xor")], "b"),
     *_cases("f", "t", ["jnp.isnan({0})", "jnp.isinf({0})", "jnp.isfinite({0})", "jnp.signbit({0})"], "b"),
-    *(c for dtype in DTYPES for c in _cases("biuf", "t", [f"{{0}}.astype('{dtype}')"], dtype, dtype not in FLOATING)),
+    *(
+        c
+        for dtype in DTYPES
+        for c in _cases("biuf", "t", [f"{{0}}.astype('{dtype}')"], dtype, dtype not in FLOATING + COMPLEX)
+    ),
     *_cases("f", "t", ["jnp.floor({0})", "jnp.ceil({0})", "jnp.trunc({0})", "jnp.round({0})", "lax.round({0})"]),
     *_cases("f", "t", ["jnp.sqrt({0})", "1 / {0}", "lax.sign({0})", "{0} / 3", "jnp.nan_to_num({0})"]),
     *_cases(
@@ -181,4 +186,76 @@ CASES += [
         exact=False,
     ),
     *_parts("iuf", [f"jnp.triu({_SQUARE})[1, 0]", f"jnp.cumsum({_SQUARE}, 1, dtype=a.dtype)[1, 1]"], exact=False),
+]
+
+# Complex numbers. Programs that are drawn go on with what is one operation of their parts.
+CASES += [
+    *_cases("c", "tt", ["{0} + {1}", "{0} - {1}", "jnp.where({0} == {1}, {0}, {1})"]),
+    *_cases(
+        "c",
+        "t",
+        ["-{0}", "jnp.conj({0})", "lax.complex({0}.imag, {0}.real)", "{0} + 1", "2 - {0}", "jnp.zeros_like({0})"],
+    ),
+    *_cases("c", "btt", ["jnp.where({0}, {1}, {2})", "lax.select({0}, {1}, {2})"]),
+    *_cases("c", "tt", ["{0} == {1}", "{0} != {1}"], "b"),
+    *_cases("c", "t", ["jnp.isnan({0})", "jnp.isfinite({0})", "jnp.isinf({0})", "{0}.astype(bool)", "{0} == 0"], "b"),
+    *_cases("c", "tt", ["{0} * {1}", "{0} / {1}", "{0} * {1}.real", "{0} * jnp.conj({1})"], exact=False),
+    *_cases(
+        "c",
+        "t",
+        ["1 / {0}", "{0} * 2j + (1 - 2j)", "jnp.square({0})", "{0} ** 3", "{0} ** -2", "lax.integer_pow({0}, 5)"],
+        exact=False,
+    ),
+    *_cases(
+        "c",
+        "t",
+        ["abs({0}) + 0j", "jnp.angle({0}) + 0j", "jnp.sign({0})", "lax.rsqrt({0})", "nn.sigmoid({0})"],
+        exact=False,
+    ),
+    *_cases(
+        "c",
+        "t",
+        [f"jnp.{n}({{0}})" for n in ("sin", "cos", "tan", "tanh", "sinh", "cosh", "exp", "expm1", "exp2")],
+        exact=False,
+    ),
+    *_cases(
+        "c",
+        "t",
+        [f"jnp.{n}({{0}})" for n in ("log", "log1p", "log2", "log10", "sqrt", "arcsinh", "arctan", "arccos")],
+        exact=False,
+    ),
+    *_cases("c", "t", ["{0} ** 0.5", "{0} ** (1 + 1j)"], exact=False),
+    *_cases(
+        "c",
+        "t",
+        [f"j.grad(lambda z: ({text}).sum())({{0}})" for text in ("abs(z) ** 2", "jnp.tanh(z).real", "jnp.exp(z).imag")],
+        exact=False,
+    ),
+    *_parts(
+        "c",
+        [f"{_PAIR}.sum()", f"{_PAIR}.mean()", f"{_PAIR}.prod()", f"jnp.cumsum({_PAIR})[1]", f"jnp.cumprod({_PAIR})[1]"],
+        exact=False,
+    ),
+    *_parts(
+        "c", [f"({_SQUARE} @ {_PAIR})[1]", f"({_SQUARE} @ {_SQUARE})[0, 1]", f"jnp.vdot({_PAIR}, {_PAIR})"], exact=False
+    ),
+    *_parts(
+        "c",
+        [
+            f"{_PAIR}[1]",
+            f"{_PAIR}[::-1][0]",
+            f"{_SQUARE}.T.conj()[1, 0]",
+            f"{_PAIR}.at[0].set(b)[0]",
+            f"jnp.tril({_SQUARE})[0, 1]",
+        ],
+    ),
+    *_parts(
+        "c",
+        [
+            f"{_PAIR}[(a == b).astype('int32')]",
+            f"{_PAIR}.at[(a == b).astype('int32')].add(b)[1]",
+            f"jnp.pad({_PAIR}, 1)[2]",
+        ],
+    ),
+    *_parts("c", [f"j.grad(lambda a: ({_SQUARE} @ {_SQUARE} @ {_PAIR})[0].real)(a)"], exact=False),
 ]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cases import CASES, FLOATING, Case
+from cases import CASES, COMPLEX, FLOATING, Case
 
 Draw = Callable[[int], int]  # a number below the given one
 
@@ -51,7 +51,7 @@ def every(dtype: str) -> list[Program]:
 
 def draw_program(dtype: str, draw: Draw, depth: int, result: str = "t") -> Program:
     """Return a program of operations nested at most `depth` deep, whose result is t or b."""
-    exact = dtype not in FLOATING
+    exact = dtype not in FLOATING + COMPLEX
     return Program(_draw_text(dtype, draw, depth, result), dtype, dtype if result == "t" else "bool", False, exact)
 
 

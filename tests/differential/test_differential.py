@@ -43,7 +43,9 @@ def test_every_operator_of_native_loops(dtype):
 
 
 def test_the_harness_meets_all_that_native_loops_know():
-    lanes = {dtype: values.lanes(dtype, 4, np.random.default_rng(0)) for dtype in ("bool", "int32", "float32")}
+    lanes = {
+        dtype: values.lanes(dtype, 4, np.random.default_rng(0)) for dtype in ("bool", "int32", "float32", "complex64")
+    }
     met = {name for dtype in lanes for p in every(dtype) for name in tiers.operators_of(p, lanes[dtype])}
     met |= {name for dtype in C_TYPES for name in emitted.check(dtype, 16, np.random.default_rng(0))[2]}
     methods = [re.fullmatch("_compute_(.*)", name) for name in vars(loop_emitter.Emitter)]
@@ -56,7 +58,7 @@ def test_the_harness_meets_all_that_native_loops_know():
 NOT_TRACED = {"zeros", "eye", "linalg_cross", "new_full"}
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32", "complex64"])
 def test_native_loops_of_every_operation(dtype):
     lanes = values.lanes(dtype, 4096, np.random.default_rng(0))
     native = [p for p in every(dtype) if tiers.is_native(p, lanes)]

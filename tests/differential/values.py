@@ -9,11 +9,17 @@ _FLOATING = [
 ]  # fmt: skip
 
 
+_PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.nan, np.inf, -np.inf, 1e5, -1e-20, np.pi, 100.0]
+
+
 def hard(dtype: str) -> np.ndarray:
     """Return the values of a dtype that are at its borders."""
     kind = np.dtype(dtype)
     if kind.kind == "b":
         return np.array([False, True])
+    if kind.kind == "c":
+        parts = np.array(_PARTS, kind.type().real.dtype)
+        return _complex(*(v.ravel() for v in np.meshgrid(parts, parts)))
     if kind.kind == "f":
         info = np.finfo(kind)
         ends = [
@@ -34,9 +40,17 @@ def hard(dtype: str) -> np.ndarray:
     return np.array(sorted({n for n in numbers if info.min <= n <= info.max}), kind)
 
 
+def _complex(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
+    """Return complex numbers with these parts, whose zeros and infinities no multiplication by 1j has touched."""
+    return np.stack([real, imag], -1).view(np.result_type(real.dtype, np.complex64))[:, 0]
+
+
 def drawn(dtype: str, count: int, random: np.random.Generator) -> np.ndarray:
     """Return random values of a dtype: hard ones, numbers of ordinary size, and any bits, a third of each."""
     kind = np.dtype(dtype)
+    if kind.kind == "c":
+        real, imag = (drawn(str(kind.type().real.dtype), count, random) for _ in range(2))
+        return np.where(random.integers(0, 3, count) == 0, random.choice(hard(dtype), count), _complex(real, imag))
     among = random.choice(hard(dtype), count)
     if kind.kind == "b":
         return among
