@@ -114,6 +114,24 @@ def test_device_put_takes_formats():
     agree(program)
 
 
+def test_formats_say_where_results_lie():
+    def program(j):
+        layout = importlib.import_module(f"{j.__name__}.experimental.layout")
+        mesh = j.make_mesh((1,), ("x",), axis_types=(j.sharding.AxisType.Auto,))
+        wanted = layout.Format(layout.Layout((0, 1)), j.sharding.NamedSharding(mesh, j.P("x")))
+        x = j.numpy.ones((2, 3))
+        put = lambda x: j.lax.with_sharding_constraint(x, wanted)
+        results = (
+            put(x),
+            j.jit(put)(x),
+            j.jit(put, in_shardings=wanted)(x),
+            j.jit(lambda x: x + 1, out_shardings=wanted)(x),
+        )
+        return results, [r.sharding.is_equivalent_to(wanted.sharding, 2) for r in results]
+
+    agree(program)
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
 def test_formats_of_arrays(shape):
     agree(lambda j: repr(j.numpy.ones(shape).format.layout))

@@ -32,6 +32,8 @@ LINALG = [
     'linalg.lu_pivots_to_permutation(arr([[2,1],[0,2]], "int32"),3)',
     'linalg.lu_pivots_to_permutation(arr([1,1], "int32"),1)',
     "linalg.lu_pivots_to_permutation(arr([1.,1],'float32'),2)",
+    "jax.vmap(jax.vmap(lambda x: linalg.lu_pivots_to_permutation(x,3)))(arr([[[2,1],[0,2]]], 'int32'))",
+    "jax.vmap(jax.vmap(linalg.lu))(jnp.stack([m, 2-m])[None])",
     'linalg.qr(arr([[4, 1], [1, 3]], "int32"))',
     'linalg.svd(arr([[4, 1], [1, 3]], "int32"))',
     "linalg.svd(jnp.ones((2, 3)),subset_by_index=(0,1))",

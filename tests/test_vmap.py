@@ -56,6 +56,20 @@ def test_like_jax(program):
     agree(program)
 
 
+@pytest.mark.parametrize("out_axes", [(0, {"b": None}), (0, None), None])
+def test_result_that_is_batched_against_out_axes_is_named(out_axes):
+    import jax
+
+    import jaxish
+
+    def message(library):
+        with pytest.raises(ValueError) as error:
+            library.vmap(lambda x: (x, {"b": x}) if out_axes else x, out_axes=out_axes)(X)
+        return str(error.value)
+
+    assert message(jaxish).startswith(message(jax))
+
+
 def test_sizes_that_differ_are_named():
     import jaxish
 

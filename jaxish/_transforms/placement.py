@@ -55,12 +55,7 @@ def _place_of(target: Any) -> Sharding | None:
     if isinstance(target, devices.Device):
         return SingleDeviceSharding(target)
     if isinstance(target, Format):
-        if not target.is_in_order:
-            raise NotImplementedError(
-                f"{target.layout} is not supported: torch lays arrays out. Transpose the array where its elements' order "
-                "in memory matters."
-            )
-        return target.sharding
+        return _of_format(target)
     if not isinstance(target, PartitionSpec):
         raise ValueError(
             "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device`, a `PartitionSpec` or a pytree "
@@ -69,6 +64,15 @@ def _place_of(target: Any) -> Sharding | None:
     if meshes.mesh_in_force() is None:
         raise ValueError("Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to device_put")
     return resolve(target, "device_put")
+
+
+def _of_format(given: Format) -> Any:
+    if given.is_in_order:
+        return given.sharding
+    raise NotImplementedError(
+        f"{given.layout} is not supported: torch lays arrays out. Transpose the array where its elements' order in memory "
+        "matters."
+    )
 
 
 def _moved(leaf: Any, sharding: Sharding | None) -> Array:
@@ -202,7 +206,8 @@ class Placement:
 
 def _prefix(given: Any, value: Any, name: str) -> list[Sharding | None]:
     found = broadcast_prefix(given, tree.flatten(value)[1], name, is_leaf=lambda s: s is None)
-    return [s if s is None else resolve(s, name) for s in found]
+    shardings = (_of_format(s) if isinstance(s, Format) else s for s in found)
+    return [s if s is None else resolve(s, name) for s in shardings]
 
 
 def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:

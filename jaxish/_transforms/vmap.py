@@ -211,12 +211,14 @@ def _placed(
         return [tensor if dim == 0 else batch_front(tensor, dim, size) for tensor, dim in results]
     wanted = broadcast_prefix(out_axes, output.spec, "vmap out_axes", _is_none)
     placed = []
-    for (tensor, dim), target, array in zip(results, wanted, output.arrays, strict=True):
+    for index, ((tensor, dim), target, array) in enumerate(zip(results, wanted, output.arrays, strict=True)):
         if target is None:
             if dim is not None:
+                path, _ = tree.leaves_with_path(output.spec.unflatten(wanted), _is_none)[index]
                 raise ValueError(
-                    f"vmap has mapped output but out_axes is {out_axes}: a result of {name_of(fun)} with shape "
-                    f"{tuple(array.shape)} differs between examples. Give its axis in out_axes."
+                    f"at vmap out_axes{tree.keystr(path)}, got axis spec None but output was batched on axis {dim}: a "
+                    f"result of {name_of(fun)} with shape {tuple(array.shape)} differs between examples. Give its axis in "
+                    f"out_axes."
                 )
             placed.append(tensor)
             continue

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._core import graph
 from ..._core.array import Array, tensor_of
 from ..._core.typing import ArrayLike
 from .. import operands as ops
@@ -131,7 +132,8 @@ def _permutation(pivots: Tensor, rows: int) -> Tensor:
     if not pivots.shape[-1]:
         return torch.arange(rows, dtype=torch.int32, device=pivots.device).expand(*pivots.shape[:-1], rows)
     blank = torch.zeros(*pivots.shape[:-1], rows, pivots.shape[-1], device=pivots.device)
-    matrices = torch.lu_unpack(blank, pivots, unpack_data=False)[0]
+    # The factors are for nothing, but without them torch returns empty ones, which lack the axes of nested batches.
+    matrices = torch.lu_unpack(blank, pivots, unpack_data=graph.is_batched(pivots))[0]
     return matrices.argmax(-2).to(torch.int32)
 
 
