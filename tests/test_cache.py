@@ -115,7 +115,7 @@ def test_jaxs_way_of_choosing_the_folder(tmp_path, compiled):
         module.set_cache_dir(str(folder))
         lib.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         module.reset_cache()
-        result = lib.jit(lambda x: lib.numpy.sin(x) * 2 + 1)(np.linspace(0, 1, 5000))
+        result = lib.jit(lambda x: lib.numpy.sin(x) * 2 + 1)(np.linspace(0, 1, 20000))
         lib.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
         module.set_cache_dir(None)
         module.reset_cache()

@@ -137,7 +137,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     return Source(text, sizes, head, range(consts, head), at_once=_at_once(emitter))
 
 
-_MOST_OF_A_GRAPH = 4096  # elements of what a graph takes and returns together: beyond, kernels in parallel win
+_MOST_OF_A_GRAPH = 16384  # elements of what a graph takes and returns together: beyond, kernels in parallel win
 _MOST_WORK = 1 << 23  # elements that the loops of a graph compute: some 10 ms in which nothing can interrupt them
 
 
