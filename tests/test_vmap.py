@@ -1,8 +1,12 @@
 """vmap against JAX: axes, pytrees, names, bad input."""
 
+import importlib
+
 import numpy as np
 import pytest
 from oracle import agree
+
+from jaxish._transforms import vmappables
 
 X = np.arange(12.0, dtype=np.float32).reshape(3, 4)
 VALUES = {
@@ -112,3 +116,102 @@ def test_arguments_that_are_handed_on():
         return [s is y for s in same], [m is x for m in moved], moved
 
     agree(program)
+
+
+# ------------------------------------------------------------------------------------------ classes that vmap takes whole
+
+
+class Named:
+    def __init__(self, names, data):
+        self.names, self.data = names, data
+
+
+class Axis:
+    def __init__(self, name, axis):
+        self.name, self.axis = name, axis
+
+
+class Counted:
+    def __init__(self, data, index):
+        self.data, self.index = data, index
+
+
+def named_element(cont, index, x, spec):
+    if spec.name is None:
+        return x
+    names = list(x.names)
+    assert names.pop(spec.axis) == spec.name
+    return Named(names, cont(x.data, spec.axis))
+
+
+def named_batch(cont, size, x, spec):
+    names = list(x.names)
+    if spec.axis is not None:
+        names.insert(spec.axis, spec.name)
+    return Named(names, cont(size, x.data, spec.axis))
+
+
+@pytest.fixture
+def vmappable(monkeypatch):
+    monkeypatch.setattr(vmappables, "registered", {})  # what is registered stays, and all calls look at it
+    monkeypatch.setattr(vmappables, "spec_types", {int})
+
+    def register(lib):
+        batching = importlib.import_module(f"{lib.__name__}.interpreters.batching")
+        batching.register_vmappable(Named, Axis, int, named_element, named_batch, None)
+        batching.register_vmappable(
+            Counted,
+            int,
+            int,
+            lambda cont, index, x, spec: Counted(cont(x.data + 1, spec), index()),
+            lambda cont, size, x, spec: Counted(cont(size, x.data * 2, spec), cont(size, x.index, spec)),
+            lambda size: lib.numpy.arange(size) * 10,
+        )
+
+    return register
+
+
+def named_and_array(lib, x, **axes):
+    f = lambda x, s: (Named(x.names, lib.numpy.sin(x.data) * s), s + 1)
+    found, other = lib.vmap(f, in_axes=(Axis("i", 0), 0), out_axes=(Axis("i", 1), 0))(Named(["i", "j"], x), x[:, 0])
+    return found.names, found.data, other
+
+
+def counted(lib, x, f=lambda c: Counted(c.data * 2, c.index + 1), **axes):
+    found = lib.vmap(f, axis_size=3, **axes)(Counted(x, None))
+    return (found.data, found.index) if isinstance(found, Counted) else found
+
+
+def named_alone(lib, x, **options):
+    f = lambda v: Named(v.names, v.data**2)
+    return lib.vmap(f, in_axes=Axis("i", 0), out_axes=Axis("i", 0), **options)(Named(["i", "j"], x)).data
+
+
+VMAPPABLE = {
+    "with arrays": named_and_array,
+    "alone": lambda lib, x: named_alone(lib, x, axis_size=3),
+    "without a size": named_alone,
+    "gradient": lambda lib, x: lib.grad(lambda x: named_alone(lib, x, axis_size=3).sum())(x),
+    "jit": lambda lib, x: lib.jit(lambda x: named_alone(lib, x, axis_size=3))(x),
+    "index": counted,
+    "taken apart": lambda lib, x: counted(lib, x, lambda c: c.data.sum() + c.index),
+    "another axis": lambda lib, x: counted(lib, x.T, lambda c: Counted(c.data, c.data[0] + c.index), in_axes=1),
+    "no such axis of a part": lambda lib, x: counted(lib, x, out_axes=1),
+    "arrays as ever": lambda lib, x: lib.vmap(lambda x, y: (x.sum(), y), in_axes=(1, None))(x, 2.0),
+    "no such axis": lambda lib, x: lib.vmap(lambda x: x, in_axes=("a",))(x),
+    "result that differs": lambda lib, x: lib.vmap(lambda x: x, out_axes=None)(x),
+}
+
+
+@pytest.mark.parametrize("program", VMAPPABLE.values(), ids=VMAPPABLE)
+def test_classes_that_vmap_takes_whole(vmappable, program):
+    def run(lib):
+        vmappable(lib)
+        return program(lib, lib.numpy.arange(12.0).reshape(3, 4))
+
+    agree(run)
+
+
+def test_batches_have_integer_sizes(vmappable):
+    with pytest.raises(NotImplementedError, match="integer sizes"):
+        vmappables.register_vmappable(Named, Axis, list, named_element, named_batch, None)

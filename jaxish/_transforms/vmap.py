@@ -12,7 +12,7 @@ from .._core.avals import aval_of
 from .._core.primitive import batch_front
 from .._core.refs import Ref, RefArgument, check_aliases
 from .._core.tree_differences import broadcast_prefix
-from . import leaks
+from . import leaks, vmappables
 from .flat import FlatFunction, Output, argument_names, as_argument, check_callable, name_of, wraps
 from .program import reference
 
@@ -38,16 +38,16 @@ def vmap(
     check_callable(fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or type(in_axes) in (int, tuple)):
+    if not (in_axes is None or type(in_axes) is tuple or type(in_axes) in vmappables.spec_types):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed "
             f"to the function, but got {in_axes}."
         )
-    if not all(type(a) is int for a in tree.flatten(in_axes)[0]):
+    if not all(type(a) in vmappables.spec_types for a in tree.flatten(in_axes)[0]):
         raise TypeError(
             f"vmap in_axes must be an int, None, or (nested) container with those types as leaves, got {in_axes}."
         )
-    if not all(type(a) is int for a in tree.flatten(out_axes)[0]):
+    if not all(type(a) in vmappables.spec_types for a in tree.flatten(out_axes)[0]):
         raise TypeError(
             f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, got {out_axes}."
         )
@@ -63,6 +63,8 @@ def vmap(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                 f"passed to the function, but got {len(in_axes)=}, {len(args)=}"
             )
+        if vmappables.registered:
+            return _call_with_vmappables(fun, args, kwargs, in_axes, out_axes, axis_name, axis_size, spmd)
         leaves, spec = tree.flatten((args, kwargs))
         dims = [0] * len(leaves) if in_axes == 0 and type(in_axes) is int else _dims(in_axes, args, kwargs)
         size = _mapped_size(fun, args, kwargs, leaves, dims, axis_size)
@@ -71,9 +73,36 @@ def vmap(
     return mapped
 
 
-def _dims(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
-    dims = broadcast_prefix(in_axes, tree.flatten(args)[1], "vmap in_axes", _is_none)
-    return dims + [0] * len(tree.flatten(kwargs)[0])
+def _call_with_vmappables(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], in_axes: Any, out_axes: Any,
+    axis_name: Hashable | None, axis_size: int | None, spmd: tuple[Hashable, ...],
+) -> Any:  # fmt: skip
+    leaves, spec = tree.flatten((args, kwargs), vmappables.is_vmappable)
+    dims = _dims(in_axes, args, kwargs, vmappables.is_vmappable)
+    sized = [None if vmappables.is_vmappable(x) else d for x, d in zip(leaves, dims, strict=True)]
+    size = _mapped_size(fun, args, kwargs, leaves, sized, axis_size)
+    elements = vmappables.Elements(fun, leaves, spec, dims, size, out_axes)
+    others = [leaves[i] for i in elements.others]
+    structure = tree.flatten((tuple(others), {}))[1]
+    own_dims = [sized[i] for i in elements.others]
+    results = _call(
+        wraps(fun)(lambda *values: elements(*values)),
+        others,
+        structure,
+        own_dims,
+        size,
+        elements.out_axes,
+        axis_name,
+        spmd,
+    )
+    return elements.rebuilt(results)
+
+
+def _dims(
+    in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_leaf: Callable[[Any], bool] | None = None
+) -> list[int | None]:
+    dims = broadcast_prefix(in_axes, tree.flatten(args, is_leaf)[1], "vmap in_axes", _is_none)
+    return dims + [0] * len(tree.flatten(kwargs, is_leaf)[0])
 
 
 def _is_none(x: Any) -> bool:

@@ -8,3 +8,5 @@ from .._jaxprs.rules import defreducer as defreducer
 from .._jaxprs.rules import defvectorized as defvectorized
 from .._jaxprs.rules import fancy_primitive_batchers as fancy_primitive_batchers
 from .._jaxprs.rules import primitive_batchers as primitive_batchers
+from .._transforms.vmappables import register_vmappable as register_vmappable
+from .._transforms.vmappables import unregister_vmappable as unregister_vmappable
