@@ -109,6 +109,7 @@ def test_traces_of_values():
         def f(x, y):
             trace = core.find_top_trace([x])
             found.extend(isinstance(v, ad.JVPTracer) and v._trace.main is trace.main for v in (x, x * 2, y, y + 1))
+            found.extend(isinstance(v._trace, ad.JVPTrace) for v in (x, x * 2))
             found.append(isinstance(1.0, ad.JVPTracer))
             return x * y
 

@@ -1,6 +1,7 @@
 """Small names that libraries import: of ad_checkpoint, sharding, stages, extend.backend, mesh_utils, multihost_utils."""
 
 import functools
+import importlib
 import re
 
 import jax
@@ -21,6 +22,7 @@ import jaxish.experimental.mesh_utils
 import jaxish.experimental.multihost_utils
 import jaxish.experimental.pjit
 import jaxish.extend.backend
+import jaxish.interpreters.ad
 import jaxish.interpreters.partial_eval
 import jaxish.interpreters.xla
 
@@ -157,6 +159,30 @@ def test_host_local_arrays():
     agree(program, lambda lib: {"a": lib.P("x", "y"), "b": lib.P()})
     agree(program, lambda lib: None)
     agree(lambda lib: lib.experimental.multihost_utils.reached_preemption_sync_point(3))
+
+
+def test_batches_of_host_local_arrays():
+    def program(lib, dim, names):
+        sharding = lib.sharding
+        mesh = sharding.Mesh(np.array(lib.devices()[:1]).reshape(1, 1), ("a", "b"))
+        data = importlib.import_module("types").SimpleNamespace(spmd_name=names)
+        return lib.experimental.multihost_utils.ltg_batcher(
+            False, data, [lib.numpy.asarray(X)], [dim], mesh, sharding.PartitionSpec("a")
+        )
+
+    for dim, names in ((0, None), (1, "b"), (None, None)):
+        agree(lambda lib, dim=dim, names=names: program(lib, dim, names))
+
+
+def test_names_that_are_refused_say_what_to_use():
+    for call, instead in (
+        (lambda: jaxish.interpreters.ad.jvp(np.sin, (1.0,), (1.0,)), "jax.jvp"),
+        (lambda: jaxish.interpreters.ad.linearize(np.sin, (1.0,)), "jax.linearize"),
+        (lambda: jaxish.experimental.primal_tangent_dtype("int8", "float32"), "custom_vjp"),
+        (lambda: jaxish.experimental.EArray(None, None), "pytree"),
+    ):
+        with pytest.raises(NotImplementedError, match=instead):
+            call()
 
 
 def test_backends():

@@ -75,3 +75,24 @@ def test_what_jax_has_no_rule_for(name):
     make, order = WITHOUT_RULES[name], 3
     value, terms = jet(jaxish, make(jaxish), (0.5,), ([1.0] + [0.0] * (order - 1),))
     np.testing.assert_allclose([value, *terms], nested(make(jax), 0.5, order), rtol=1e-4)
+
+
+def test_tracers_of_jet():
+    def program(j):
+        module = importlib.import_module(f"{j.__name__}.experimental.jet")
+        found = []
+
+        def f(x, y):
+            found.extend(isinstance(v, module.JetTracer) for v in (x, x * 2, y, 1.0, j.numpy.ones(2)))
+            found.append(isinstance(x._trace, module.JetTrace))
+            for transform in (j.grad, j.jit, j.vmap):
+                transform(lambda z: found.append(isinstance(z, module.JetTracer)) or z.sum())(
+                    j.numpy.ones(3) * x if transform is j.vmap else x
+                )
+            return x * y
+
+        module.jet(f, (1.0, 2.0), ((1.0, 2.0), (0.0, 0.0)))
+        j.jit(lambda x: found.append(isinstance(x, module.JetTracer)))(1.0)
+        return found
+
+    agree(program)

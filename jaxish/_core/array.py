@@ -267,6 +267,10 @@ class Array(ArrayInterface):
         """Tell whether the values are computed."""
         return self._tensor.device.type != "cuda" or torch.cuda.current_stream(self._tensor.device).query()
 
+    @property
+    def traceback(self) -> None:
+        """None: where arrays are made is not recorded."""
+
     def copy_to_host_async(self) -> None:
         """Do nothing: the copy to the host is made when it is asked for."""
 

@@ -9,18 +9,21 @@ doubles the time with every order. Formulas: Griewank and Walther, Evaluating De
 import functools
 import math
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
-from .._core import tree
-from .._core.array import as_array
+from .._core import graph, tree
+from .._core.array import Array, as_array
 from .._core.dtypes import is_inexact
 from .._core.tree_util import register_pytree_node
+from .._jaxprs.context import trace_of
 from .._jaxprs.ir import ClosedJaxpr, Jaxpr, Literal, literal_value
 from .._jaxprs.primitive import Primitive, named
 from .._lax.special import lgamma
 from .._lax.transcendental import exp
 from .._numpy.creation import zeros_like
 from .._transforms.autodiff import jvp
+from .._transforms.flat import wraps
 from .._transforms.make_jaxpr import make_jaxpr
 
 Terms = list[Any]  # the coefficients of one value, None for a value that does not depend on t
@@ -66,7 +69,7 @@ def jet(
                 raise ValueError(f"term {k} for argument {i} is not an array")
     scale = [fact(k + 1) if factorial_scaled else 1.0 for k in range(order)]
     given = [_coefficients(x, terms, order, scale) for x, terms in zip(primals, series, strict=True)]
-    jaxpr, out_info = make_jaxpr(fun, return_shape=True)(*primals)
+    jaxpr, out_info = make_jaxpr(_marked(fun), return_shape=True)(*primals)
     found = _evaluated(jaxpr, list(zip(map(as_array, primals), given, strict=True)))
     spec = tree.flatten(out_info)[1]
     out_terms = [
@@ -74,6 +77,43 @@ def jet(
         for x, terms in found
     ]
     return spec.unflatten([x for x, _ in found]), spec.unflatten(out_terms)
+
+
+_traces: ContextVar[tuple[Any, ...]] = ContextVar("traces", default=())  # in which functions are traced for jet
+
+
+def _marked(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with the trace in which it is called known as one of jet."""
+
+    @wraps(fun)
+    def called(*args: Any) -> Any:
+        before = _traces.set((*_traces.get(), graph.current_trace()))
+        try:
+            return fun(*args)
+        finally:
+            _traces.reset(before)
+
+    return called
+
+
+class _JetTraceMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return any(instance is t for t in _traces.get())
+
+
+class JetTrace(metaclass=_JetTraceMeta):
+    """What the traces of a jet's arrays are: `isinstance(x._trace, JetTrace)`. Never instantiated."""
+
+
+class _JetTracerMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Array) and isinstance(trace_of(instance), JetTrace)
+
+
+class JetTracer(Array, metaclass=_JetTracerMeta):
+    """What the arrays are that a function gets from jet: `isinstance(x, JetTracer)`. Never instantiated."""
+
+    __slots__ = ()
 
 
 def fact(n: Any) -> Any:

@@ -125,15 +125,28 @@ def find_top_trace(_: Any) -> Any:
     return top if top.level else min((t for t in found if t in stack), key=stack.index, default=top)
 
 
+def _is_forward(number: int) -> bool:
+    """Tell whether the level of this number is one of forward mode."""
+    levels = functorch.get_interpreter_stack() or ()
+    return any(v.level() == number and v.key() == functorch.TransformType.Jvp for v in levels)
+
+
+class _JVPTraceMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, LevelTrace) and _is_forward(instance.level)
+
+
+class JVPTrace(metaclass=_JVPTraceMeta):
+    """What the traces of arrays with tangents are in forward mode: `isinstance(x._trace, JVPTrace)`. Never instantiated."""
+
+
 class _JVPTracerMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         tensor = instance._tensor if isinstance(instance, Array) else None
         if tensor is None or not functorch.is_functorch_wrapped_tensor(tensor):
             return False
         innermost = functorch.maybe_get_level(tensor)
-        levels = functorch.get_interpreter_stack() or ()
-        forward = any(v.level() == innermost and v.key() == functorch.TransformType.Jvp for v in levels)
-        return forward and is_perturbed(tensor, innermost)
+        return _is_forward(innermost) and is_perturbed(tensor, innermost)
 
 
 class JVPTracer(Array, metaclass=_JVPTracerMeta):

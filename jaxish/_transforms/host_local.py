@@ -96,6 +96,21 @@ def gtl_abstract_eval(arr: Any, *, global_mesh: Mesh, pspec: PartitionSpec) -> S
     return aval.update(shape=tuple(n // c for n, c in zip(aval.shape, counts, strict=True)))
 
 
+def ltg_batcher(
+    insert_axis: Any, axis_data: Any, vals_in: Sequence[Any], dims_in: Sequence[int | None], global_mesh: Mesh,
+    pspec: PartitionSpec,
+) -> tuple[Array, int | None]:  # fmt: skip
+    """Return `host_local_array_to_global_array_impl` of a batch, and where the batch's dimension is.
+
+    It lies along the mesh axes `axis_data.spmd_name`.
+    """
+    (value,), (dim,) = vals_in, dims_in
+    parts = list(pspec)
+    if dim is not None:
+        parts.insert(dim, axis_data.spmd_name)
+    return host_local_array_to_global_array_impl(value, global_mesh=global_mesh, pspec=PartitionSpec(*parts)), dim
+
+
 def _counts(arr: Any, mesh: Mesh, pspec: PartitionSpec) -> Sequence[int]:
     """Return how many processes' parts each dimension has."""
     rank = len(aval_of(arr).shape)

@@ -1,5 +1,7 @@
 """jax.experimental.jet: Taylor series of functions."""
 
+from .._experimental.jet import JetTrace as JetTrace
+from .._experimental.jet import JetTracer as JetTracer
 from .._experimental.jet import ZeroSeries as ZeroSeries
 from .._experimental.jet import ZeroTerm as ZeroTerm
 from .._experimental.jet import def_comp as def_comp

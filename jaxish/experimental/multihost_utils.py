@@ -16,6 +16,7 @@ from .._transforms.host_local import host_local_array_to_global_array as host_lo
 from .._transforms.host_local import host_local_array_to_global_array_impl as host_local_array_to_global_array_impl
 from .._transforms.host_local import live_devices as live_devices
 from .._transforms.host_local import ltg_abstract_eval as ltg_abstract_eval
+from .._transforms.host_local import ltg_batcher as ltg_batcher
 from .._transforms.host_local import reached_preemption_sync_point as reached_preemption_sync_point
 
 P = PartitionSpec

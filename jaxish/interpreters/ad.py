@@ -1,5 +1,6 @@
 """jax.interpreters.ad: derivatives of primitives that users define."""
 
+from .._jaxprs.context import JVPTrace as JVPTrace
 from .._jaxprs.context import JVPTracer as JVPTracer
 from .._jaxprs.rules import UndefinedPrimal as UndefinedPrimal
 from .._jaxprs.rules import Zero as Zero
@@ -16,3 +17,5 @@ from .._jaxprs.rules import is_undefined_primal as is_undefined_primal
 from .._jaxprs.rules import primitive_jvps as primitive_jvps
 from .._jaxprs.rules import primitive_transposes as primitive_transposes
 from .._jaxprs.rules import zeros_like_aval as zeros_like_aval
+from .._transforms.flat_trees import jvp as jvp
+from .._transforms.flat_trees import linearize as linearize
