@@ -116,3 +116,14 @@ def test_arrays_lie_alike(swapped):
 @pytest.mark.parametrize("given", [(X, (X,)), (X, X[:2]), ({"a": X}, {"b": X})])
 def test_other_trees_and_shapes_are_no_pair(given):
     agree(lambda lib: of(lib, "shard_alike", "shard_alike")(*given))
+
+
+@pytest.mark.parametrize("program", [in_group, with_metadata_of_a_call, on_the_host])
+def test_equations_of_calls_evaluate(program):
+    def run(lib):
+        jaxpr = lib.make_jaxpr(program(lib))(X)
+        again = lib.make_jaxpr(lambda x: lib.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, x))(X)
+        names = [[e.primitive.name for e in j.eqns] for j in (jaxpr, again)]
+        return lib.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, X), names[0] == names[1]
+
+    agree(run)

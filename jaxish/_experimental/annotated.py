@@ -16,6 +16,8 @@ from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive
 from .._core.tree_differences import broadcast_prefix
 from .._devices.memory import Space
+from .._jaxprs.ir import jaxpr_as_fun
+from .._jaxprs.primitive import define
 from .._transforms.compiler_options import check_compiler_options
 from .._transforms.jit import jit
 from .._transforms.program import Call, Program
@@ -36,7 +38,10 @@ class AnnotatedCall(Call):
 
 
 def annotated(
-    fun: Callable[..., Any], name: str, parameters: Callable[[Program], dict[str, Any]]
+    fun: Callable[..., Any],
+    name: str,
+    parameters: Callable[[Program], dict[str, Any]],
+    kind: type[AnnotatedCall] = AnnotatedCall,
 ) -> Callable[..., Any]:
     """Return `fun`, calls of which are equations of this name in jaxprs; `parameters` says theirs for what was traced."""
     jitted = jit(fun)
@@ -45,12 +50,24 @@ def annotated(
         call = jitted._prepared(args, kwargs)
         program = jitted._program(call).pure(name)
         body = program.closed
-        results = AnnotatedCall(body.graph, name, parameters(program))(
-            *body.closure(), *(tensor_of(a) for a in call.arrays)
-        )
+        results = kind(body.graph, name, parameters(program))(*body.closure(), *(tensor_of(a) for a in call.arrays))
         return program.out_spec.unflatten(map(from_kind, results, program.out_kinds))
 
     return wrapped
+
+
+def evaluable(name: str, kind: type[AnnotatedCall] = AnnotatedCall, body: str = "jaxpr") -> None:
+    """Let equations of this name be evaluated; `body` is the parameter that has the jaxpr."""
+
+    def evaluate(*args: Any, **params: Any) -> Any:
+        called = jaxpr_as_fun(params.pop(body))
+        return annotated(lambda *values: called(*values), name, lambda _: params, kind)(*args)
+
+    define(name, evaluate, multiple_results=True)
+
+
+for _name in ("compute_on", "xla_metadata_call"):
+    evaluable(_name)
 
 
 def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:

@@ -288,8 +288,8 @@ _BESIDE_LAX = {
 
 # Those that `jax.lax` alone lists.
 _IN_LAX_ONLY = {"mulhi", "optimization_barrier", "scatter-sub", "split", "stack", "stage", "tile", "unstack"}
-# Those that neither lists: keys as their words.
-_UNLISTED = {"random_wrap", "random_unwrap"}
+# Those that neither lists: keys as their words, calls with notes.
+_UNLISTED = {"random_wrap", "random_unwrap", "compute_on", "xla_metadata_call", "custom_partitioning"}
 
 
 def of_lax() -> dict[str, Primitive]:
