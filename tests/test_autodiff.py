@@ -1,5 +1,7 @@
 """Derivatives against JAX: grad, vjp, jvp, linearize, jacobians, complex numbers, bad input."""
 
+import functools
+
 import numpy as np
 import pytest
 from oracle import agree
@@ -315,3 +317,44 @@ def test_what_checkpoint_keeps_is_logged(policy, flag, caplog):
 def test_remat_takes_no_static_argnames():
     agree(lambda j: j.remat(lambda x, n: x * n, static_argnames="n")(2.0, n=3))
     agree(lambda j: j.grad(j.remat(lambda x, n: j.numpy.sin(x) * n, static_argnums=(1,)))(2.0, 3))
+
+
+# --------------------------------------------------------------------------------------------------- Python's own numbers
+
+
+def power(lib, p, flag):
+    assert type(p["n"]) is not lib.Array
+    y = p["x"]
+    for _ in range(p["n"]):
+        y = lib.numpy.sin(y) * p["x"]
+    return (y, p["n"]) if flag else (y * 2, p["n"])
+
+
+def with_number(lib, transform):
+    return transform(functools.partial(power, lib), {"x": lib.numpy.float32(0.5), "n": 3}, True)
+
+
+def push_number(lib, f, p, flag):
+    zero = np.zeros((), lib.dtypes.float0)
+    return lib.jvp(f, (p, flag), ({"x": np.float32(2.0), "n": zero}, zero))
+
+
+def pull_number(lib, f, p, flag):
+    value, pull = lib.vjp(f, p, flag)
+    cotangent = np.float32(2.0), np.zeros((), lib.dtypes.float0)
+    return value, pull(cotangent), lib.jit(lambda pull: pull(cotangent))(pull)
+
+
+def linear_number(lib, f, p, flag):
+    value, push = lib.linearize(f, p, flag)
+    zero = np.zeros((), lib.dtypes.float0)
+    return value, push({"x": np.float32(2.0), "n": zero}, zero)
+
+
+def aux_of_number(lib, f, p, flag):
+    return lib.vjp(lambda p, flag: (f(p, flag)[0], p["n"] + 1), p, flag, has_aux=True)[::2]
+
+
+@pytest.mark.parametrize("transform", [push_number, pull_number, linear_number, aux_of_number])
+def test_functions_get_pythons_numbers_as_they_are(transform):
+    agree(lambda lib: with_number(lib, functools.partial(transform, lib)))

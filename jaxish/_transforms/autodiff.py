@@ -170,6 +170,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     check_callable(fun)
     _refuse_reduce_axes(reduce_axes)
     leaves, spec = tree.flatten((primals, {}))
+    fun = with_numbers(fun, leaves, primals)
     arrays = [as_argument(leaf, "vjp") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
     output, values, pull, aux = evaluated_with_pull(fun, as_given(arrays), spec, chosen, has_aux)
@@ -177,6 +178,23 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     ends = Ends.of(name_of(fun), tree.flatten(primals)[1], arrays, output.spec, output.arrays)
     pullback = VJP(without_aux(fun) if has_aux else fun, arrays, ends, pull)
     return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def with_numbers(fun: Callable[..., Any], leaves: Sequence[Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return `fun` as a function that gets Python's integers and booleans among the leaves of `args` as they are.
+
+    Nothing is differentiated for them, and the function may need them as Python has them: `range(n)`.
+    """
+    places = [i for i, leaf in enumerate(leaves) if type(leaf) in (int, bool)]
+    if not places:
+        return fun
+    numbers, spec = [leaves[i] for i in places], tree.flatten(args)[1]
+
+    @wraps(fun)
+    def called(*given: Any) -> Any:
+        return fun(*unflatten_subset(spec, tree.flatten(given)[0], places, numbers))
+
+    return called
 
 
 def without_aux(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -351,6 +369,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         )
     if isinstance(primals, list):
         _, spec = tree.flatten(tuple(primals))
+    fun = with_numbers(fun, leaves, tuple(primals))
     arrays = [as_argument(leaf, "jvp") for leaf in leaves]
     directions = [_tangent(t, a) for t, a in zip(tangent_leaves, arrays, strict=True)]
     result, out_tangents, aux = _push(fun, arrays, tangent_leaves, spec, directions, has_aux)

@@ -16,7 +16,7 @@ from .._core.errors import NoReverseMode
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
 from .._jaxprs.ir import ClosedJaxpr, Jaxpr, eval_jaxpr
 from .._jaxprs.raising import closed_jaxpr
-from .autodiff import as_given, evaluated_with_pull, jvp, without_aux, without_tangent
+from .autodiff import as_given, evaluated_with_pull, jvp, with_numbers, without_aux, without_tangent
 from .flat import as_argument, check_callable, differentiable, name_of
 from .linearization import Ends, Linearized, has_tangents, register
 from .program import trace_program
@@ -30,6 +30,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     check_callable(fun)
     leaves, spec = tree.flatten((primals, {}))
+    fun = with_numbers(fun, leaves, primals)
     arrays = [as_argument(leaf, "linearize") for leaf in leaves]
     chosen = [i for i, a in enumerate(arrays) if differentiable(a)]
     is_reversible = True
