@@ -23,13 +23,14 @@ from .._core import graph
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from .._core.target import LOOP
-from . import loop_indexing, loop_matrices, loop_views
+from . import loop_indexing, loop_matrices, loop_products, loop_views
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
 from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
-_MOST_ELEMENTS, _FEW_ELEMENTS = 32768, 64
-_MOST_PRODUCTS = 65536  # of one matrix product
+_MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
+_LINE = 64  # bytes, of a cache
+_MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 _MOST_OPERATIONS = 2000  # of one body: the compiler takes three seconds
 
@@ -117,6 +118,11 @@ class Emitter:
     def loops(self) -> int:
         """How many loops there are within."""
         return self._made["loops"]
+
+    @property
+    def memory(self) -> int:
+        """How many bytes the arrays take that are not on the stack."""
+        return self._made["bytes"]
 
     @property
     def counts(self) -> bool:
@@ -657,27 +663,25 @@ class Emitter:
         self, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype, several: bool = False
     ) -> Value:
         inner, kind = left.shape[-1], C_TYPES[dtype]
-        if math.prod(shape) * inner > _MOST_PRODUCTS:
+        if math.prod(shape) * inner > loop_products.MOST_PRODUCTS:
             raise Unsupported("the matrix product is large")
         if kind_of(dtype) in "bw" or left.dtype is not dtype or right.dtype is not dtype:
             raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
-        left, right = self.stored(left), self.stored(right)
-        self.work += math.prod(shape) * inner // 8
-        rows, columns = shape[: len(left.shape) - 1], shape[len(left.shape) - 1 :]
-        name = self._declared(shape, dtype)
-        lead = ["i0"] if several else []
-        row, column = [f"i{d}" for d in range(len(rows))], [f"j{d}" for d in range(len(columns))]
-        element = f"{name}[{flat_index([*row, *column], shape)}]"
-        add, multiply = OPERATORS["add"].form(dtype), OPERATORS["mul"].form(dtype)
-        assert add is not None and multiply is not None
-        term = add.format(element, multiply.format("factor", right.load([*lead, "k", *column])))
-        # Columns innermost: they are next to each other in memory, and each has a sum of its own.
+        batch = shape[0] if several else 1
+        rows, columns = math.prod(shape[several : len(left.shape) - 1]), math.prod(shape[len(left.shape) - 1 :])
+        places, name = [self._place_of(left), self._place_of(right)], self._declared(shape, dtype)
+        n = f"n{next(self._names)}"
+        self.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
+        given = zip([*places, name], [rows * inner, inner * columns, rows * columns], strict=True)
         self.lines.append(
-            f"{loops_over(row, rows)}{{ {loops_over(column, columns)}{element} = 0; "
-            f"for (int k = 0; k < {inner}; ++k) {{ const {kind} factor = {left.load([*row, 'k'])}; "
-            f"{loops_over(column, columns)}{element} = {term}; }} }}"
+            f"for (int {n} = 0; {n} < {batch}; ++{n}) "
+            f"product<{kind}, {rows}, {inner}, {columns}>({', '.join(f'{p}+{n}*{size}' for p, size in given)});"
         )
         return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+
+    def _place_of(self, value: Value) -> str:
+        """Return where the elements of `value` lie in memory, in their order, where they are brought if they do not."""
+        return loop_products.place_of(value) or f"&{self.stored(value).load(['0'] * len(value.shape))}"
 
     def _compute_mm(self, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
         return self._product(left, right, shape, dtype)
@@ -694,7 +698,12 @@ class Emitter:
         self._made["elements"] += count
         if self._made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"]:
             raise Unsupported("the body is large")
-        self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
+        if count <= _MOST_ON_STACK:
+            self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
+            return name
+        place, kind = self._made["bytes"], C_TYPES[dtype]
+        self._made["bytes"] += -(-count * dtype.itemsize // _LINE) * _LINE
+        self.lines.append(f"{kind}* __restrict__ const {name} = ({kind}*)(memory.place + {place});")
         return name
 
     def _joined(

@@ -10,6 +10,7 @@ PRELUDE = r"""#if defined(__GNUC__) && !defined(__clang__)
 #endif
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -23,6 +24,11 @@ SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
                        static inline double name##_(double x) { return name(x); }
 OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(tanh) OVERLOAD(asin) OVERLOAD(acos)
 OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
+struct Memory {  // for the arrays of a call
+  char* const place;
+  explicit Memory(size_t bytes) : place((char*)std::malloc(bytes)) {}
+  ~Memory() { std::free(place); }
+};
 #define NaN std::numeric_limits<double>::quiet_NaN()
 #define Inf std::numeric_limits<double>::infinity()
 // Distances that the compiler does not know: it turns a pair of known shifts into a rotation, for which it has no
