@@ -144,6 +144,21 @@ static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x
   MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k2, k0, 5)
   return int64_t(uint64_t(x0) << 32 | x1);
 }
+template <int n, class T, class F> static inline T folded(const T* a, F step) {  // n elements into one, in several parts
+  constexpr int vector = 64 / sizeof(T), lanes = n >= 8 * vector ? 4 * vector : vector;
+  if constexpr (n < 2 * lanes) {
+    T found = a[0];
+    for (int i = 1; i < n; ++i) found = step(found, a[i]);
+    return found;
+  } else {
+    T parts[lanes];
+    for (int l = 0; l < lanes; ++l) parts[l] = a[l];
+    for (int i = lanes; i + lanes <= n; i += lanes) for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[i+l]);
+    for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);
+    for (int half = lanes / 2; half; half /= 2) for (int l = 0; l < half; ++l) parts[l] = step(parts[l], parts[l+half]);
+    return parts[0];
+  }
+}
 template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
   i += i < 0 ? n : 0;
   return i < 0 ? 0 : i >= n ? n - 1 : i;

@@ -4,21 +4,7 @@ A tile of rows by the numbers of a vector is summed up over the inner dimension,
 tiles of narrower vectors. Rows of a single column are dot products in several sums, which JAX's order is not, either.
 """
 
-import re
-
-from .loop_values import Value, flat_index
-
 MOST_PRODUCTS = 1 << 21  # of one matrix product: beyond, BLAS wins
-
-
-def place_of(x: Value) -> str | None:
-    """Return where the elements of x lie in memory, in their order; None if they are computed, or lie otherwise."""
-    index = [f"i{d}" for d in range(len(x.shape))]
-    element, place = x.load(index), flat_index(index, x.shape)
-    head = element.removesuffix(f"{place}]")
-    lies = re.fullmatch(r"(\w+|\([\w+*]+\))\[([^\[\]]*\+)?", head) and not re.search(r"\bi\d", head)
-    return f"&{head}0]" if lies else None
-
 
 PRELUDE = r"""
 FUNCTION dot(const T* a, const T* b, int n) {
