@@ -249,6 +249,47 @@ def test_factorizations_and_sorting_in_a_loop(name, refused):
     assert not refused
 
 
+# Of more rows than a vector has lanes, and not a multiple of them.
+LARGER = {
+    "inverse": lambda j, a: j.numpy.linalg.inv(a),
+    "solve": lambda j, a: j.numpy.linalg.solve(a, a[:, :5]) @ a[:5],
+    "solve for a vector": lambda j, a: a + j.numpy.linalg.solve(a, a[0]),
+    "cholesky": lambda j, a: j.numpy.linalg.cholesky(a @ a.T),
+    "cholesky, upper": lambda j, a: j.scipy.linalg.cholesky(a @ a.T),
+    "one lower matrix for a batch": lambda j, a: j.vmap(lambda x: j.scipy.linalg.solve_triangular(a, x, lower=True))(a),
+    "one upper matrix for a batch": lambda j, a: j.vmap(lambda x: j.scipy.linalg.solve_triangular(a, x))(a),
+    "one cholesky for a batch": lambda j, a: j.vmap(lambda x: j.scipy.linalg.cho_solve((a, True), x))(a),
+    "one lu for a batch": lambda j, a: j.vmap(lambda x: j.scipy.linalg.lu_solve(j.scipy.linalg.lu_factor(a), x))(a),
+    "solve from the right": lambda j, a: j.lax.linalg.triangular_solve(a, a[:7], lower=True).T @ a[:7],
+    "upper solve from the right": lambda j, a: j.lax.linalg.triangular_solve(a, a[:7], transpose_a=True).T @ a[:7],
+    "qr": lambda j, a: j.numpy.linalg.qr(a)[1],
+    "qr of a tall matrix": lambda j, a: j.numpy.linalg.qr(j.numpy.tile(a, (4, 1))[:, :9])[0][:37] @ a[:9],
+    "all of a tall qr": lambda j, a: j.numpy.linalg.qr(a[:, :9], "complete")[1] @ a[:9],
+    "factors": lambda j, a: sum(j.scipy.linalg.lu(a)),
+    "determinant": lambda j, a: a * j.numpy.linalg.slogdet(a)[1],
+    "products": lambda j, a: (a @ a[:, :19]) @ (a[:19, :5] @ a[:5]) + a @ a[0] + a[1] @ a,
+    "products of a batch": lambda j, a: j.numpy.einsum("bij,bjk->bik", j.numpy.stack([a, a.T]), j.numpy.stack([a, a]))[1],
+    "products of integers": lambda j, a: ((10 * a).astype("int32") @ (9 * a.T).astype("int32")).astype("float32"),
+    "products of complex numbers": lambda j, a: (a.astype(j.numpy.complex64) @ a.T.astype(j.numpy.complex64)).real,
+    "a tall product": lambda j, a: j.numpy.tile(a, (9, 1)).T @ j.numpy.tile(a, (9, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_larger_matrices_in_a_loop(name, refused):
+    noise = np.random.default_rng(0).standard_normal((37, 37)).astype(np.float32)
+
+    def program(j):
+        def step(a, x):
+            found = LARGER[name](j, a)
+            return a + x * found / (1 + j.numpy.abs(found).max()), a.sum()
+
+        return j.lax.scan(step, j.numpy.asarray(noise + 9 * np.eye(37, dtype=np.float32)), np.ones(3, np.float32) * 0.1)
+
+    agree(program, rtol=2e-4, atol=2e-4)
+    assert not refused
+
+
 DRAWS = {
     "normal": lambda j, k, x: j.random.normal(k, x.shape),
     "uniform": lambda j, k, x: j.random.uniform(k, x.shape, minval=-1, maxval=x),
@@ -306,7 +347,7 @@ def test_a_large_body_is_left_to_vectorised_kernels():
     with pytest.raises(loop_values.Unsupported):
         source_of(
             lambda c: jaxish.lax.scan(lambda c, _: (jaxish.numpy.sin(c), None), c, None, length=3),
-            np.ones(50_000, np.float32),
+            np.ones(500_000, np.float32),
         )
 
 

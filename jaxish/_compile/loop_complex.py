@@ -6,12 +6,14 @@ Smith's, with C's answers (Annex G) where his are NaN, as XLA's are. What is not
 """
 
 PRELUDE = r"""
+// GCC's pragmas about optimization leave out constructors, which would not be inlined into functions that have them.
+#define MADE __attribute__((always_inline)) constexpr
 template <class T> struct Complex {
   T re, im;
   Complex() = default;
-  constexpr Complex(T re, T im) : re(re), im(im) {}
-  template <class S, class = std::enable_if_t<std::is_arithmetic_v<S>>> constexpr Complex(S x) : re(T(x)), im(0) {}
-  template <class S> constexpr Complex(Complex<S> z) : re(T(z.re)), im(T(z.im)) {}
+  MADE Complex(T re, T im) : re(re), im(im) {}
+  template <class S, class = std::enable_if_t<std::is_arithmetic_v<S>>> MADE Complex(S x) : re(T(x)), im(0) {}
+  template <class S> MADE Complex(Complex<S> z) : re(T(z.re)), im(T(z.im)) {}
   friend Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
   friend Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
   friend Complex operator-(Complex a) { return {-a.re, -a.im}; }

@@ -10,7 +10,7 @@ import itertools
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -23,13 +23,14 @@ from .._core import graph
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from .._core.target import LOOP
-from . import loop_indexing, loop_matrices, loop_views
+from . import loop_indexing, loop_matrices, loop_products, loop_views
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
-from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over
+from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, is_in_order, loops_over, nest
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
-_MOST_ELEMENTS, _FEW_ELEMENTS = 32768, 64
-_MOST_PRODUCTS = 65536  # of one matrix product
+_MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
+_LINE = 64  # bytes, of a cache
+_MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 _MOST_OPERATIONS = 2000  # of one body: the compiler takes three seconds
 
@@ -88,9 +89,8 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
             lines += value.updates
             continue
         index = [f"i{d}" for d in range(len(value.shape))]
-        lines.append(
-            f"{loops_over(index, value.shape)}{target}[{flat_index(index, value.shape)}] = {value.load(index)};"
-        )
+        element = f"{target}[{flat_index(index, value.shape)}]"
+        lines.append(nest(index, value.shape, f"{element} = {value.load(index)};"))
     return lines
 
 
@@ -117,6 +117,11 @@ class Emitter:
     def loops(self) -> int:
         """How many loops there are within."""
         return self._made["loops"]
+
+    @property
+    def memory(self) -> int:
+        """How many bytes the arrays take that are not on the stack."""
+        return self._made["bytes"]
 
     @property
     def counts(self) -> bool:
@@ -386,9 +391,8 @@ class Emitter:
             return Value(value.shape, value.dtype, lambda index: number, is_held=True)
         name = self._declared(value.shape, value.dtype)
         index = [f"i{d}" for d in range(len(value.shape))]
-        self.lines.append(
-            f"{loops_over(index, value.shape)}{name}[{flat_index(index, value.shape)}] = {value.load(index)};"
-        )
+        element = f"{name}[{flat_index(index, value.shape)}]"
+        self.lines.append(nest(index, value.shape, f"{element} = {value.load(index)};"))
         return in_buffer(name, value.shape, value.dtype)
 
     def _compute_constant_pad_nd(
@@ -559,44 +563,48 @@ class Emitter:
             Value(shape, torch.int32, lambda i: f"(int32_t)({both.load(i)})"),
         ]
 
-    def _accumulated(
-        self, shape: tuple[int, ...], dtype: torch.dtype, start: str, body: Callable[[Sequence[str], str], str]
-    ) -> Value:
-        """Emit a loop over `shape` whose body updates an accumulator that starts at `start`."""
-        name, kind = self._declared(shape, dtype), C_TYPES[dtype]
-        index = [f"i{d}" for d in range(len(shape))]
-        update = body(index, "sum")
-        self.lines.append(
-            f"{loops_over(index, shape)}{{ {kind} sum = {start}; {update} {name}[{flat_index(index, shape)}] = sum; }}"
-        )
-        return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
-
     def _reduction(
         self, name: str, kwargs: Mapping[str, Any], args: list[Any], shape: tuple[int, ...], dtype: torch.dtype
     ) -> Value:
-        operand: Value = args[0]
-        rank, reduction, kind = len(operand.shape), REDUCTIONS[name], C_TYPES[dtype]
+        x: Value = args[0]
+        rank, reduction, kind = len(x.shape), REDUCTIONS[name], C_TYPES[dtype]
         start, step = reduction.start(dtype), OPERATORS[reduction.step].form(dtype)
         if start is None or step is None:
             raise Unsupported(f"{name} of {dtype}")
         dims = args[1] if len(args) > 1 and args[1] is not None else list(range(rank))
-        axes = sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims) or range(rank)) if rank else []
-        keep = bool(args[2]) if len(args) > 2 else bool(kwargs.get("keepdim"))
-        source = self.stored(operand) if math.prod(operand.shape) > 1 else operand
-        count = math.prod(operand.shape[a] for a in axes)
-
-        def body(index: Sequence[str], total: str) -> str:
-            kept = [i for d, i in enumerate(index) if d not in axes] if keep else list(index)
-            free, full = iter(kept), []
-            for d in range(rank):
-                full.append(f"r{d}" if d in axes else next(free))
-            loops = loops_over([f"r{a}" for a in axes], [operand.shape[a] for a in axes])
+        axes = {d % rank for d in ([dims] if isinstance(dims, int) else dims) or range(rank)} if rank else set()
+        scale = "{0}"
+        if name == "mean":
             # A quotient by a complex number would keep an infinity that JAX's product loses.
-            mean = f"{total} * ({kind})(1. / {count})" if dtype.is_complex else f"{total} / ({kind}){count}"
-            scale = f" {total} = {mean};" if name == "mean" else ""
-            return f"{loops}{total} = {step.format(total, _at(source, full, operand.shape, dtype))};{scale}"
+            count = math.prod(x.shape[a] for a in axes)
+            scale = f"{{0}} * ({kind})(1. / {count})" if dtype.is_complex else f"{{0}} / ({kind}){count}"
+        return self._folded(x, axes, shape, dtype, start.replace("{T}", kind), step, scale)
 
-        return self._accumulated(shape, dtype, start.replace("{T}", kind), body)
+    def _folded(
+        self, x: Value, axes: Set[int], shape: tuple[int, ...], dtype: torch.dtype, start: str, step: str, scale: str
+    ) -> Value:
+        """Emit loops in the order of memory that fold x along axes: the last ones in one go, others element by element."""
+        x = self._in_order(
+            Value(x.shape, dtype, lambda i, x=x: _at(x, i, x.shape, dtype)) if x.dtype is not dtype else x
+        )
+        kind, rank, target = C_TYPES[dtype], len(x.shape), self._declared(shape, dtype)
+        index = [f"i{d}" for d in range(rank)]
+        kept = [d for d in range(rank) if d not in axes]
+        lead = max(kept, default=-1) + 1  # behind it all are folded
+        row = math.prod(x.shape[lead:])
+        free, sizes = [index[d] for d in kept], [x.shape[d] for d in kept]
+        element = f"{target}[{flat_index(free, sizes)}]"
+        value, loops = x.load([*index[:lead], *["0"] * (rank - lead)]), loops_over(index[:lead], x.shape[:lead])
+        if row > 1:
+            combined = step.format("a", "b")
+            value = f"folded<{row}>(&{value}, []({kind} a, {kind} b) {{ return ({kind})({combined}); }})"
+        if row and math.prod(x.shape[:lead]) == math.prod(sizes):
+            self.lines.append(f"{loops}{element} = {scale.format(value)};")
+        else:
+            self.lines.append(f"{loops_over(free, sizes)}{element} = {start};")
+            self.lines += [f"{loops}{element} = {step.format(element, value)};"] if row else []
+            self.lines.append(f"{loops_over(free, sizes)}{element} = {scale.format(element)};")
+        return in_buffer(target, shape, dtype)
 
     def _along(
         self, x: Value, dim: int, shape: tuple[int, ...], dtype: torch.dtype, start: str, step: str, end: str = ""
@@ -657,27 +665,25 @@ class Emitter:
         self, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype, several: bool = False
     ) -> Value:
         inner, kind = left.shape[-1], C_TYPES[dtype]
-        if math.prod(shape) * inner > _MOST_PRODUCTS:
+        if math.prod(shape) * inner > loop_products.MOST_PRODUCTS:
             raise Unsupported("the matrix product is large")
         if kind_of(dtype) in "bw" or left.dtype is not dtype or right.dtype is not dtype:
             raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
-        left, right = self.stored(left), self.stored(right)
-        self.work += math.prod(shape) * inner // 8
-        rows, columns = shape[: len(left.shape) - 1], shape[len(left.shape) - 1 :]
-        name = self._declared(shape, dtype)
-        lead = ["i0"] if several else []
-        row, column = [f"i{d}" for d in range(len(rows))], [f"j{d}" for d in range(len(columns))]
-        element = f"{name}[{flat_index([*row, *column], shape)}]"
-        add, multiply = OPERATORS["add"].form(dtype), OPERATORS["mul"].form(dtype)
-        assert add is not None and multiply is not None
-        term = add.format(element, multiply.format("factor", right.load([*lead, "k", *column])))
-        # Columns innermost: they are next to each other in memory, and each has a sum of its own.
+        batch = shape[0] if several else 1
+        rows, columns = math.prod(shape[several : len(left.shape) - 1]), math.prod(shape[len(left.shape) - 1 :])
+        places = [f"&{v.load(['0'] * len(v.shape))}" for v in map(self._in_order, (left, right))]
+        name, n = self._declared(shape, dtype), f"n{next(self._names)}"
+        self.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
+        given = zip([*places, name], [rows * inner, inner * columns, rows * columns], strict=True)
         self.lines.append(
-            f"{loops_over(row, rows)}{{ {loops_over(column, columns)}{element} = 0; "
-            f"for (int k = 0; k < {inner}; ++k) {{ const {kind} factor = {left.load([*row, 'k'])}; "
-            f"{loops_over(column, columns)}{element} = {term}; }} }}"
+            f"for (int {n} = 0; {n} < {batch}; ++{n}) "
+            f"product<{kind}, {rows}, {inner}, {columns}>({', '.join(f'{p}+{n}*{size}' for p, size in given)});"
         )
         return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+
+    def _in_order(self, value: Value) -> Value:
+        """Return an array whose elements lie in memory in their order, where they are brought if they do not."""
+        return value if is_in_order(value) else self.stored(value)
 
     def _compute_mm(self, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
         return self._product(left, right, shape, dtype)
@@ -694,7 +700,12 @@ class Emitter:
         self._made["elements"] += count
         if self._made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"]:
             raise Unsupported("the body is large")
-        self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
+        if count <= _MOST_ON_STACK:
+            self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
+            return name
+        place, kind = self._made["bytes"], C_TYPES[dtype]
+        self._made["bytes"] += -(-count * dtype.itemsize // _LINE) * _LINE
+        self.lines.append(f"{kind}* __restrict__ const {name} = ({kind}*)(memory.place + {place});")
         return name
 
     def _joined(

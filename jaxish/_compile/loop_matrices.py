@@ -3,28 +3,33 @@
 Each operator is a call per matrix (or row) of a batch, of a function that works on copies of the operands where they lie,
 as LAPACK's do, and by LAPACK's methods: Gaussian elimination with row pivoting, Householder reflections with its signs.
 The loops that need them (filters, samplers, Newton's method) call them on matrices of a few rows, for which a call of LAPACK
-by way of torch costs a hundred times the work.
+by way of torch costs a hundred times the work. Innermost loops run along rows, for which the compiler has vectors.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from .loop_operators import C_TYPES
 from .loop_values import Unsupported, Value
+from .loop_views import expand
 
-_MOST_ROWS = 32  # beyond, LAPACK's blocks win
+_MOST_ROWS = 64  # beyond, LAPACK's blocks win
+_MOST_OF_TALL = 8192  # elements of a matrix that has more rows
 _MOST_SORTED = 1024
+_MOST_GREATEST = 32  # that are kept in order while the others pass by
 
 
 @dataclass(frozen=True)
 class Call:
     """A call of a C++ function on each element of a batch.
 
-    `operands` are copied into buffers, of which the last `rank` dimensions are an element's; `made` are buffers for what
-    the function writes besides, with the rank of an element. `results` are the buffers, in this order, that are torch's results.
+    `operands` are copied into buffers, of which the last `rank` dimensions are an element's, and which all of the batch
+    reads if there are no others; `made` are buffers for what the function writes besides, with the rank of an element.
+    `results` are the buffers, in this order, that are torch's results.
     """
 
     function: str
@@ -48,6 +53,19 @@ def _of_batch(x: Value, dtype: torch.dtype, *element: int) -> tuple[tuple[int, .
     return (*x.shape[:-2], *element), dtype, len(element)
 
 
+def _of_one_batch(right: Value, *matrices: tuple[Value, int]) -> tuple[Value, list[tuple[Value, int]]]:
+    """Return the right sides and the matrices of solves, as many as there are; one matrix may be that of all."""
+    batches = [m.shape[: len(m.shape) - rank] for m, rank in matrices]
+    batch = np.broadcast_shapes(right.shape[:-2], *batches)
+
+    def whole(x: Value, rank: int) -> Value:
+        shape = (*batch, *x.shape[len(x.shape) - rank :])
+        return x if x.shape == shape else expand(shape, x)
+
+    given = [(m if math.prod(b) == 1 else whole(m, rank), rank) for (m, rank), b in zip(matrices, batches, strict=True)]
+    return whole(right, 2), given
+
+
 def _inverse(x: Value, check_errors: bool = False) -> Call:
     made = [_of_batch(x, x.dtype, *x.shape[-2:]), _of_batch(x, torch.int32)]
     return Call(_named("inverse", x, _square(x)), [(x, 2)], made, [1, 2])
@@ -61,7 +79,9 @@ def _solve(matrix: Value, right: Value, left: bool = True, check_errors: bool = 
     size, is_vector = _square(matrix), len(right.shape) == len(matrix.shape) - 1
     rank = 1 if is_vector else 2
     if not left or right.shape[:-rank] != matrix.shape[:-2]:
-        raise Unsupported("a solve from the right, or of one matrix for a batch")
+        raise Unsupported(
+            "a solve from the right, or of one matrix for a batch"
+        )  # it would be eliminated once for each
     return Call(
         _named("solve", matrix, size, 1 if is_vector else right.shape[-1]), [(matrix, 2), (right, rank)], [], [1]
     )
@@ -71,15 +91,15 @@ def _solve_triangular(
     matrix: Value, right: Value, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Call:
     size = _square(matrix)
-    if right.shape[:-2] != matrix.shape[:-2]:
-        raise Unsupported("a solve with one matrix for a batch")
+    right, given = _of_one_batch(right, (matrix, 2))
     function = _named("solve_triangular", matrix, size, right.shape[-1 if left else -2], upper, left, unitriangular)
-    return Call(function, [(matrix, 2), (right, 2)], [], [1])
+    return Call(function, [*given, (right, 2)], [], [1])
 
 
 def _qr(x: Value, mode: str = "reduced") -> Call:
     *_, rows, columns = x.shape
-    if mode == "r" or not 0 < max(rows, columns) <= _MOST_ROWS or not rows * columns or not x.dtype.is_floating_point:
+    is_small = 0 < columns <= _MOST_ROWS and 0 < rows * columns <= _MOST_OF_TALL
+    if mode == "r" or not is_small or not x.dtype.is_floating_point:
         raise Unsupported(f"the factors of {x.dtype}{list(x.shape)} ({mode})")
     kept = rows if mode == "complete" else min(rows, columns)
     made = [_of_batch(x, x.dtype, rows, kept), _of_batch(x, x.dtype, kept, columns)]
@@ -87,10 +107,9 @@ def _qr(x: Value, mode: str = "reduced") -> Call:
 
 
 def _solve_by_cholesky(right: Value, factor: Value, upper: bool = False) -> Call:
-    if right.shape[:-2] != factor.shape[:-2]:
-        raise Unsupported("a solve with one matrix for a batch")
+    right, given = _of_one_batch(right, (factor, 2))
     function = _named("solve_by_cholesky", factor, _square(factor), right.shape[-1], upper)
-    return Call(function, [(factor, 2), (right, 2)], [], [1])
+    return Call(function, [*given, (right, 2)], [], [1])
 
 
 def _factors(x: Value, pivot: bool = True, check_errors: bool = False) -> Call:
@@ -100,11 +119,22 @@ def _factors(x: Value, pivot: bool = True, check_errors: bool = False) -> Call:
     return Call(_named("factors", x, _square(x)), [(x, 2)], made, [0, 1, 2])
 
 
+def _unpacked(factors: Value, pivots: Value, unpack_data: bool = True, unpack_pivots: bool = True) -> Call:
+    made = [_of_batch(factors, factors.dtype, *factors.shape[-2:])] * 3
+    return Call(
+        _named("unpacked", factors, _square(factors)),
+        [(factors, 2), (pivots, 1)],
+        made,
+        [2, 3, 4] if unpack_data else [2],
+    )
+
+
 def _solve_factored(factors: Value, pivots: Value, right: Value, left: bool = True, adjoint: bool = False) -> Call:
-    if not left or adjoint or right.shape[:-2] != factors.shape[:-2]:
-        raise Unsupported("a solve from the right, of the adjoint, or of one matrix for a batch")
+    if not left or adjoint:
+        raise Unsupported("a solve from the right, or of the adjoint")
+    right, given = _of_one_batch(right, (factors, 2), (pivots, 1))
     function = _named("solve_factored", factors, _square(factors), right.shape[-1])
-    return Call(function, [(factors, 2), (pivots, 1), (right, 2)], [], [2])
+    return Call(function, [*given, (right, 2)], [], [2])
 
 
 def _determinant(x: Value) -> Call:
@@ -128,7 +158,10 @@ def _sorted(x: Value, dim: int = -1, descending: bool = False, stable: bool | No
 def _greatest(x: Value, count: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Call:
     if dim not in (-1, len(x.shape) - 1):
         raise Unsupported(f"the greatest along {dim}")
-    return _sorted(x, dim, largest)  # of which the first are taken
+    if count > _MOST_GREATEST or not x.shape or not x.shape[-1]:
+        return _sorted(x, dim, largest)  # of which the first are taken
+    made = [((*x.shape[:-1], count), dtype, 1) for dtype in (x.dtype, torch.int64)]
+    return Call(_named("greatest", x, x.shape[-1], count, largest), [(x, 1)], made, [1, 2])
 
 
 # Operators by name. What torch returns after the results of a call (the factors within a solve) is not written out.
@@ -142,6 +175,7 @@ CALLS: Mapping[str, Callable[..., Call]] = {
     "_linalg_det": _determinant,
     "_linalg_slogdet": _log_determinant,
     "linalg_lu_factor_ex": _factors,
+    "lu_unpack": _unpacked,
     "linalg_lu_solve": _solve_factored,
     "sort": _sorted,
     "topk": _greatest,
@@ -151,43 +185,60 @@ CALLS: Mapping[str, Callable[..., Call]] = {
 def arguments(call: Call, names: Sequence[str], shapes: Sequence[tuple[int, ...]], element: str) -> tuple[int, str]:
     """Return the length of the batch and the call's arguments for the element of it at the expression `element`."""
     ranks = [*(rank for _, rank in call.operands), *(rank for *_, rank in call.made)]
-    parts = [shape[len(shape) - rank :] for shape, rank in zip(shapes, ranks, strict=True)]
-    batch = math.prod(shapes[0][: len(shapes[0]) - ranks[0]])
-    return batch, ", ".join(f"{n}+{element}*{math.prod(p)}" for n, p in zip(names, parts, strict=True))
+    batches = [math.prod(shape[: len(shape) - rank]) for shape, rank in zip(shapes, ranks, strict=True)]
+    parts = [math.prod(shape[len(shape) - rank :]) for shape, rank in zip(shapes, ranks, strict=True)]
+    batch = 0 if 0 in batches else max(batches)
+    places = [f"{n}+{element}*{p}" if b == batch else n for n, p, b in zip(names, parts, batches, strict=True)]
+    return batch, ", ".join(places)
 
 
 PRELUDE = r"""
 #define MATRICES(...) template <class T, __VA_ARGS__> static void
+#if defined(__GNUC__) && !defined(__clang__)
+#define ROW _Pragma("GCC ivdep") for  // along a row, of which no element is another one's
+#else
+#define ROW for
+#endif
+template <class T> static inline void swap_rows(T* a, int first, int second, int n) {
+  if (first != second) ROW (int j = 0; j < n; ++j) { T t = a[first*n+j]; a[first*n+j] = a[second*n+j]; a[second*n+j] = t; }
+}
 MATRICES(int n) eliminate(T* a, int32_t* pivots) {  // LU with row pivoting, in place; pivots count from 1
   for (int k = 0; k < n; ++k) {
     int p = k;
     for (int i = k + 1; i < n; ++i) if (std::abs(a[i*n+k]) > std::abs(a[p*n+k])) p = i;
     pivots[k] = p + 1;
-    if (p != k) for (int j = 0; j < n; ++j) { T t = a[k*n+j]; a[k*n+j] = a[p*n+j]; a[p*n+j] = t; }
+    swap_rows(a, k, p, n);
     if (a[k*n+k] == 0) continue;
     for (int i = k + 1; i < n; ++i) {
-      a[i*n+k] /= a[k*n+k];
-      for (int j = k + 1; j < n; ++j) a[i*n+j] -= a[i*n+k] * a[k*n+j];
+      const T factor = a[i*n+k] /= a[k*n+k];
+      ROW (int j = k + 1; j < n; ++j) a[i*n+j] -= factor * a[k*n+j];
     }
   }
 }
 MATRICES(int n, int m, bool upper, bool left, bool unit) solve_triangular(const T* a, T* b) {
   // From the right, b is m by n, and x a = b is the solution of the transposed system for each row.
-  const int row = left ? m : 1, column = left ? 1 : n;
-  const bool down = upper != left;
-  for (int j = 0; j < m; ++j)
+  constexpr bool down = upper != left;
+  for (int j = 0; j < (left ? 1 : m); ++j)
     for (int s = 0; s < n; ++s) {
       const int k = down ? s : n - 1 - s;
-      T t = b[k*row+j*column];
-      for (int i = down ? 0 : k + 1; i < (down ? k : n); ++i) t -= (left ? a[k*n+i] : a[i*n+k]) * b[i*row+j*column];
-      b[k*row+j*column] = unit ? t : t / a[k*n+k];
+      if constexpr (!left) {
+        T* x = b + j*n;
+        if (!unit) x[k] /= a[k*n+k];
+        ROW (int i = down ? k + 1 : 0; i < (down ? n : k); ++i) x[i] -= x[k] * a[k*n+i];
+      } else if constexpr (m == 1) {
+        b[k] -= down ? dot(a + k*n, b, k) : dot(a + k*n + k+1, b + k+1, n - 1 - k);
+        if (!unit) b[k] /= a[k*n+k];
+      } else {
+        for (int i = down ? 0 : k + 1; i < (down ? k : n); ++i) {
+          const T factor = a[k*n+i];
+          ROW (int c = 0; c < m; ++c) b[k*m+c] -= factor * b[i*m+c];
+        }
+        if (!unit) ROW (int c = 0; c < m; ++c) b[k*m+c] /= a[k*n+k];
+      }
     }
 }
 MATRICES(int n, int m) solve_factored(T* a, int32_t* pivots, T* b) {
-  for (int k = 0; k < n; ++k) {
-    const int p = pivots[k] - 1;
-    if (p != k) for (int j = 0; j < m; ++j) { T t = b[k*m+j]; b[k*m+j] = b[p*m+j]; b[p*m+j] = t; }
-  }
+  for (int k = 0; k < n; ++k) swap_rows(b, k, pivots[k] - 1, m);
   solve_triangular<T, n, m, false, true, true>(a, b);
   solve_triangular<T, n, m, true, true, false>(a, b);
 }
@@ -195,6 +246,17 @@ MATRICES(int n) factors(T* a, int32_t* pivots, int32_t* info) {
   eliminate<T, n>(a, pivots);
   *info = 0;
   for (int k = n - 1; k >= 0; --k) if (a[k*n+k] == 0) *info = k + 1;
+}
+MATRICES(int n) unpacked(const T* a, const int32_t* pivots, T* order, T* lower, T* upper) {
+  int rows[n];
+  for (int i = 0; i < n; ++i) rows[i] = i;
+  for (int k = 0; k < n; ++k) { const int p = pivots[k] - 1, t = rows[k]; rows[k] = rows[p]; rows[p] = t; }
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) {
+      order[i*n+j] = rows[j] == i;
+      lower[i*n+j] = j < i ? a[i*n+j] : j == i;
+      upper[i*n+j] = j < i ? 0 : a[i*n+j];
+    }
 }
 MATRICES(int n, int m) solve(T* a, T* b) {
   int32_t pivots[n];
@@ -208,57 +270,60 @@ MATRICES(int n) inverse(T* a, T* x, int32_t* info) {
   solve_factored<T, n, n>(a, pivots, x);
 }
 MATRICES(int n, bool upper) cholesky(T* a, int32_t* info) {  // of the triangle that it makes; the other one becomes 0
-  #define L(i, j) a[upper ? (j)*n+(i) : (i)*n+(j)]
+  T row[n];
   *info = 0;
-  for (int j = 0; j < n; ++j) {
-    T d = L(j, j);
-    for (int k = 0; k < j; ++k) d -= L(j, k) * L(j, k);
-    if (!(d > 0) && *info == 0) *info = j + 1;
-    L(j, j) = d = std::sqrt(d);
-    for (int i = j + 1; i < n; ++i) {
-      T t = L(i, j);
-      for (int k = 0; k < j; ++k) t -= L(i, k) * L(j, k);
-      L(i, j) = t / d;
-      L(j, i) = 0;
+  for (int k = 0; k < n; ++k) {
+    if (!(a[k*n+k] > 0) && *info == 0) *info = k + 1;
+    const T d = a[k*n+k] = std::sqrt(a[k*n+k]);
+    for (int i = k + 1; i < n; ++i) row[i] = (upper ? a[k*n+i] : a[i*n+k]) / d;
+    for (int i = k + 1; i < n; ++i) {
+      const T factor = row[i];
+      if (upper) ROW (int j = i; j < n; ++j) a[i*n+j] -= factor * row[j];
+      else ROW (int j = k + 1; j <= i; ++j) a[i*n+j] -= factor * row[j];
     }
+    for (int i = k + 1; i < n; ++i) a[k*n+i] = upper ? row[i] : 0, a[i*n+k] = upper ? 0 : row[i];
   }
-  #undef L
 }
-MATRICES(int n, int m, bool upper) solve_by_cholesky(T* a, T* b) {
+MATRICES(int n, int m, bool upper) solve_by_cholesky(T* a, T* b) {  // the factor is mirrored, the second time in vain
   for (int i = 0; i < n; ++i) for (int j = 0; j < i; ++j) (upper ? a[i*n+j] : a[j*n+i]) = upper ? a[j*n+i] : a[i*n+j];
   solve_triangular<T, n, m, false, true, false>(a, b);
   solve_triangular<T, n, m, true, true, false>(a, b);
 }
+// The matrix a becomes itself less scale v (v^T a), from a column on; v is 1 followed by elements `v` of as many rows.
+MATRICES(int n) reflect(T* a, int from, const T* v, int rows, T scale) {
+  T sums[n];
+  ROW (int j = from; j < n; ++j) sums[j] = a[j];
+  for (int i = 0; i < rows; ++i) {
+    const T factor = v[i];
+    ROW (int j = from; j < n; ++j) sums[j] += factor * a[(i+1)*n+j];
+  }
+  ROW (int j = from; j < n; ++j) a[j] -= sums[j] *= scale;
+  for (int i = 0; i < rows; ++i) {
+    const T factor = v[i];
+    ROW (int j = from; j < n; ++j) a[(i+1)*n+j] -= factor * sums[j];
+  }
+}
 MATRICES(int m, int n, int kept) qr(T* a, T* q, T* r) {
   constexpr int steps = m < n ? m : n;
-  T scales[steps];
+  T scales[steps], v[m];
   for (int k = 0; k < steps; ++k) {
-    T below = 0;
-    for (int i = k + 1; i < m; ++i) below += a[i*n+k] * a[i*n+k];
+    const int rows = m - 1 - k;
+    for (int i = 0; i < rows; ++i) v[i] = a[(k+1+i)*n+k];
+    const T below = dot(v, v, rows);
     scales[k] = 0;
     if (below == 0) continue;
     const T head = a[k*n+k], beta = -std::copysign(std::sqrt(head * head + below), head);
     scales[k] = (beta - head) / beta;
-    for (int i = k + 1; i < m; ++i) a[i*n+k] /= head - beta;
+    for (int i = 0; i < rows; ++i) a[(k+1+i)*n+k] = v[i] /= head - beta;
     a[k*n+k] = beta;
-    for (int j = k + 1; j < n; ++j) {
-      T t = a[k*n+j];
-      for (int i = k + 1; i < m; ++i) t += a[i*n+k] * a[i*n+j];
-      t *= scales[k];
-      a[k*n+j] -= t;
-      for (int i = k + 1; i < m; ++i) a[i*n+j] -= t * a[i*n+k];
-    }
+    reflect<T, n>(a + k*n, k + 1, v, rows, scales[k]);
   }
   for (int i = 0; i < kept; ++i) for (int j = 0; j < n; ++j) r[i*n+j] = j < i ? 0 : a[i*n+j];
   for (int i = 0; i < m; ++i) for (int j = 0; j < kept; ++j) q[i*kept+j] = i == j;
-  for (int k = steps - 1; k >= 0; --k)
-    for (int j = 0; j < kept; ++j) {
-      T t = q[k*kept+j];
-      for (int i = k + 1; i < m; ++i) t += a[i*n+k] * q[i*kept+j];
-      t *= scales[k];
-      q[k*kept+j] -= t;
-      for (int i = k + 1; i < m; ++i) q[i*kept+j] -= t * a[i*n+k];
-    }
+  for (int k = steps - 1; k >= 0; --k) {
+    for (int i = k + 1; i < m; ++i) v[i-k-1] = a[i*n+k];
+    reflect<T, kept>(q + k*kept, k, v, m - 1 - k, scales[k]);
+  }
 }
 MATRICES(int n) determinant(T* a, T* value) {
   int32_t pivots[n];
@@ -276,9 +341,20 @@ MATRICES(int n) log_determinant(T* a, T* sign, T* size) {
     *size += std::log(std::abs(d));
   }
 }
-// Of each column; equal elements keep their order, and NaN is the greatest.
+template <bool descending, class T> static inline bool before(T x, T y) {  // NaN is the greatest
+  return descending ? y < x || (is_nan(x) && !is_nan(y)) : x < y || (is_nan(y) && !is_nan(x));
+}
+MATRICES(int n, int count, bool descending) greatest(const T* a, T* found, int64_t* places) {
+  for (int i = 0; i < n; ++i) {
+    int k = i < count ? i : count;
+    if (k == count && !before<descending>(a[i], found[k-1])) continue;
+    if (k == count) --k;
+    for (; k > 0 && before<descending>(a[i], found[k-1]); --k) found[k] = found[k-1], places[k] = places[k-1];
+    found[k] = a[i], places[k] = i;
+  }
+}
+// Of each column; equal elements keep their order.
 MATRICES(int n, int columns, bool descending) sort(T* a, int64_t* places) {
-  auto before = [](T x, T y) { return descending ? y < x || (is_nan(x) && !is_nan(y)) : x < y || (is_nan(y) && !is_nan(x)); };
   T now[n], other[n];
   int64_t at[n], others[n];
   for (int c = 0; c < columns; ++c) {
@@ -287,7 +363,7 @@ MATRICES(int n, int columns, bool descending) sort(T* a, int64_t* places) {
       for (int start = 0; start < n; start += 2 * width) {
         const int middle = start + width < n ? start + width : n, end = middle + width < n ? middle + width : n;
         for (int i = start, j = middle, k = start; k < end; ++k) {
-          const bool second = i >= middle || (j < end && before(now[j], now[i]));
+          const bool second = i >= middle || (j < end && before<descending>(now[j], now[i]));
           const int from = second ? j++ : i++;
           other[k] = now[from], others[k] = at[from];
         }

@@ -10,6 +10,7 @@ PRELUDE = r"""#if defined(__GNUC__) && !defined(__clang__)
 #endif
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -23,6 +24,11 @@ SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
                        static inline double name##_(double x) { return name(x); }
 OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(tanh) OVERLOAD(asin) OVERLOAD(acos)
 OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
+struct Memory {  // for the arrays of a call
+  char* const place;
+  explicit Memory(size_t bytes) : place((char*)std::malloc(bytes)) {}
+  ~Memory() { std::free(place); }
+};
 #define NaN std::numeric_limits<double>::quiet_NaN()
 #define Inf std::numeric_limits<double>::infinity()
 // Distances that the compiler does not know: it turns a pair of known shifts into a rotation, for which it has no
@@ -137,6 +143,21 @@ static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x
   MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k0, k1, 3) MIX(e) MIX(f) MIX(g) MIX(h) INJECT(k1, k2, 4)
   MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k2, k0, 5)
   return int64_t(uint64_t(x0) << 32 | x1);
+}
+template <int n, class T, class F> static inline T folded(const T* a, F step) {  // n elements into one, in several parts
+  constexpr int vector = 64 / sizeof(T), lanes = n >= 8 * vector ? 4 * vector : vector;
+  if constexpr (n < 2 * lanes) {
+    T found = a[0];
+    for (int i = 1; i < n; ++i) found = step(found, a[i]);
+    return found;
+  } else {
+    T parts[lanes];
+    for (int l = 0; l < lanes; ++l) parts[l] = a[l];
+    for (int i = lanes; i + lanes <= n; i += lanes) for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[i+l]);
+    for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);
+    for (int half = lanes / 2; half; half /= 2) for (int l = 0; l < half; ++l) parts[l] = step(parts[l], parts[l+half]);
+    return parts[0];
+  }
 }
 template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
   i += i < 0 ? n : 0;

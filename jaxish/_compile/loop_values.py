@@ -1,6 +1,7 @@
 """Tensors of a native loop: what the C++ of one element is, and where it lies."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -87,3 +88,27 @@ def broadcast(index: Sequence[str], shape: Sequence[int]) -> list[str]:
 def loops_over(index: Sequence[str], shape: Sequence[int]) -> str:
     """Return the heads of nested loops that run these index variables over a shape."""
     return "".join(f"for (int {i} = 0; {i} < {n}; ++{i}) " for i, n in zip(index, shape, strict=True))
+
+
+def is_in_order(x: Value) -> bool:
+    """Tell whether the elements of x lie in memory in their order, so that the first one's place is where all begin."""
+    index = [f"i{d}" for d in range(len(x.shape))]
+    head = x.load(index).removesuffix(f"{flat_index(index, x.shape)}]")
+    return re.fullmatch(r"(\w+|\([\w+*]+\))\[([^\[\]]*\+)?", head) is not None and not _uses(head, index)
+
+
+def nest(index: Sequence[str], shape: Sequence[int], statement: str) -> str:
+    """Return a statement within loops over a shape, as few as may be: one where all arrays have its elements in this order."""
+    for first in range(len(shape) - 1):
+        if sum(n != 1 for n in shape[first:]) < 2:
+            break
+        place = re.escape(flat_index(index[first:], shape[first:]))
+        rest = re.sub(rf"{place}\b", "@", statement)
+        if not _uses(rest, index[first:]):
+            loops = loops_over(index[: first + 1], [*shape[:first], math.prod(shape[first:])])
+            return loops + rest.replace("@", index[first])
+    return loops_over(index, shape) + statement
+
+
+def _uses(text: str, index: Sequence[str]) -> bool:
+    return re.search(rf"\b({'|'.join(index)})\b", text) is not None if index else False

@@ -38,7 +38,8 @@ def _flip(shape: tuple[int, ...], x: Value, dims: Sequence[int]) -> Value:
     )
 
 
-def _expand(shape: tuple[int, ...], x: Value, *_: Any) -> Value:
+def expand(shape: tuple[int, ...], x: Value, *_: Any) -> Value:
+    """Return x broadcast to a shape."""
     return Value(shape, x.dtype, lambda i: x.load(broadcast(i, x.shape)))
 
 
@@ -101,7 +102,7 @@ VIEWS = {
     "t": _t,
     "transpose": _transpose,
     "flip": _flip,
-    "expand": _expand,
+    "expand": expand,
     "repeat": _repeat,
     "select": select,
     "slice": slice_of,

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, machine
 from .._core.graph import Graph, TensorType
-from . import loop_complex, loop_matrices, progress
+from . import loop_complex, loop_matrices, loop_products, progress
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -133,6 +133,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         declared,
         "for (int64_t n = 0; n < length; ++n)",
         ["const int64_t step = reverse ? length - 1 - n : n;", *emitter.lines, *stores],
+        emitter.memory,
     )
     return Source(text, sizes, head, range(consts, head), at_once=_at_once(emitter))
 
@@ -164,8 +165,9 @@ def graph_source(body: Graph, name: str = "a graph") -> Source:
     declared += (
         [f"int64_t* __restrict__ over = (int64_t*)out[{len(names)}];", "int64_t work = 0;"] if emitter.counts else []
     )
+    stores = carry_over(names, results)
     text = _function(
-        len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *carry_over(names, results)]
+        len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores], emitter.memory
     )
     return Source(text, sizes, len(types), open_ended=emitter.counts, name=name, loops=emitter.loops)
 
@@ -188,7 +190,9 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     results = step.emit([*constants[cond_consts:], *state], range(body_consts, body_consts + len(state)))
     tested = [*test.lines, f"if (!({holds.load([])})) {{ *going = 0; break; }}"]
     inner = [*step.lines, *carry_over([f"s{i}" for i in range(len(state))], results)]
-    text = _function(len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", ["{", *tested, "}", *inner])
+    lines = ["{", *tested, "}", *inner]  # nothing of the test is read after it: both may lie in the same memory
+    memory = max(test.memory, step.memory)
+    text = _function(len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", lines, memory)
     carried = range(len(names), len(sizes))
     return Source(text, sizes, len(sizes), carried, open_ended=True, at_once=_at_once(test, step))
 
@@ -211,11 +215,12 @@ def map_source(body: Graph, shared: int) -> Source:
     declared += [_pointer(f"y{i}", i, t, "out") for i, t in enumerate(body.out_types)]
     assert all(math.prod(r.shape) == 1 for r in [*rows[shared:], *results])
     stores = [f"y{i}[n] = {r.load(['0'] * len(r.shape))};" for i, r in enumerate(results)]
-    text = _function(len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores])
+    lines = [*emitter.lines, *stores]
+    text = _function(len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", lines, emitter.memory)
     return Source(text, sizes, shared)
 
 
-def _function(inputs: int, declared: Sequence[str], loop: str, body: Sequence[str]) -> str:
+def _function(inputs: int, declared: Sequence[str], loop: str, body: Sequence[str], memory: int) -> str:
     text = "\n    ".join(body)
     shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
     given = [
@@ -223,11 +228,13 @@ def _function(inputs: int, declared: Sequence[str], loop: str, body: Sequence[st
         "const bool reverse = given[1];",
         "const void* const* in = (const void* const*)(given + 2);",
         f"void* const* out = (void* const*)in + {inputs};",
+        *([f"const Memory memory({memory});"] if memory else []),
     ]
     head = "\n  ".join([*given, *shifts, *declared])
     signature = 'extern "C" void loop(const int64_t* given)'
     complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
-    return f"{PRELUDE}{complex}{loop_matrices.PRELUDE}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
+    functions = f"{complex}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
+    return f"{PRELUDE}{functions}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
 
 
 class NativeLoop:
