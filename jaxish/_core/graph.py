@@ -656,14 +656,15 @@ def trace(
         FakeTensorMode.cache_clear()
     with (
         dynamo.put_aside(), symbolic_shapes.put_aside(), _disable_current_modes(), temporarily_clear_interpreter_stack(),
+        torch.inference_mode(False),  # there composite operators are recorded whole; it ends no_grad, too
         folding(False),
     ):  # fmt: skip
         recorder = Trace(lowering, purpose, names, captures)
         inputs = [recorder.add_input(type) for type in in_types]
         try:
             with (
-                torch.enable_grad(), no_autocast(), no_anomaly(), no_saving_hooks(), backward_in_this_thread(),
-                _active(recorder), recorder.fake_mode, recorder,
+                no_autocast(), no_anomaly(), no_saving_hooks(), backward_in_this_thread(), _active(recorder),
+                recorder.fake_mode, recorder,
             ):  # fmt: skip
                 outputs = [recorder.lift(out) for out in function(*inputs)]
         except DynamicOutputShapeException as error:
