@@ -15,6 +15,7 @@ import jaxish.extend.core
 V = np.arange(1.0, 4.0, dtype=np.float32)
 M = np.arange(12.0, dtype=np.float32).reshape(3, 4)
 S = np.float32(2.0)
+P = np.array([[4, 1, 0.5], [1, 5, 0.3], [0.5, 0.3, 6]], np.float32)
 
 
 def inner_sum(j):
@@ -69,13 +70,125 @@ TEXTS = {
     "cond in scan": (nested, (S, V)),
     "vmap": (lambda j: j.vmap(lambda x: j.numpy.sin(x) * 2.0), (V,)),
     "jvp": (lambda j: lambda x, t: j.jvp(j.numpy.sin, (x,), (t,)), (S, S)),
-}
+    "broadcast in front and behind": (lambda j: lambda x: j.lax.broadcast_in_dim(x, (3, 2), (0,)) * x[:, None], (V,)),
+    "scans": (lambda j: lambda x: (j.lax.cummax(x), j.lax.cummin(x, 1, reverse=True), j.lax.cumsum(x, 1, reverse=True)), (M,)),
+    "reduction by a function": (lambda j: lambda x: j.lax.reduce(x, np.float32(0), lambda a, b: a + b + a * b, (1,)), (M,)),
+    "reduction by a sum": (lambda j: lambda x: j.lax.reduce(x, np.float32(0), j.lax.add, (1,)), (M,)),
+    "sum of windows": (lambda j: lambda x: j.lax.reduce_window(x, 0.0, j.lax.add, (2, 2), (1, 2), "SAME"), (M,)),
+    "maximum of windows": (lambda j: lambda x: j.lax.reduce_window(x, -np.inf, j.lax.max, (2, 2), (1, 1), "VALID"), (M,)),
+    "product of windows": (lambda j: lambda x: j.lax.reduce_window(x, np.float32(1), j.lax.mul, (2, 2), (1, 1), "VALID"), (M,)),
+    "sort by two keys": (lambda j: lambda x: j.lax.sort((x, -x), num_keys=2), (M,)),
+    "approximate maxima": (lambda j: lambda x: j.lax.approx_max_k(x, 2), (M,)),
+    "random bits of a state": (lambda j: lambda k: j.lax.rng_bit_generator(k, (3,)), (np.arange(4, dtype=np.uint32),)),
+    "eigh": (lambda j: lambda x: j.lax.linalg.eigh(x, symmetrize_input=False), (P,)),
+    "eigenvalues": (lambda j: lambda x: j.lax.linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False), (P,)),
+    "lu": (lambda j: lambda x: j.lax.linalg.lu(x), (P,)),
+    "qr": (lambda j: lambda x: j.lax.linalg.qr(x, full_matrices=False), (P,)),
+    "pivoted qr": (lambda j: lambda x: j.lax.linalg.qr(x, pivoting=True), (P,)),
+    "svd": (lambda j: lambda x: j.lax.linalg.svd(x), (P,)),
+    "singular values": (lambda j: lambda x: j.lax.linalg.svd(x, compute_uv=False), (P,)),
+    "schur": (lambda j: lambda x: j.lax.linalg.schur(x), (P,)),
+    "hessenberg": (lambda j: lambda x: j.lax.linalg.hessenberg(x), (P,)),
+    "tridiagonal": (lambda j: lambda x: j.lax.linalg.tridiagonal(x), (P,)),
+    "reflections": (lambda j: lambda x, t: (j.lax.linalg.householder_product(x, t), j.lax.linalg.ormqr(x, t, x)), (P, V)),
+    "triangular_solve": (lambda j: lambda x, b: j.lax.linalg.triangular_solve(x, b, left_side=True, transpose_a=True), (P, V)),
+    "tridiagonal_solve": (lambda j: lambda d, b: j.lax.linalg.tridiagonal_solve(d, d * 4, d, b), (V, P)),
+    "symmetric product": (lambda j: lambda x: j.lax.linalg.symmetric_product(x, x, alpha=2.0), (P,)),
+    "permutation of pivots": (lambda j: lambda p: j.lax.linalg.lu_pivots_to_permutation(p, 4), (np.array([2, 1, 2], np.int32),)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_text_is_jaxs(name):
     make, args = TEXTS[name]
     assert str(jaxish.make_jaxpr(make(jaxish))(*args)) == str(jax.make_jaxpr(make(jax))(*args))
+
+
+# Keys, and named axes that have a size but no lanes.
+KEYS = {
+    "bits": lambda j: lambda k: j.random.bits(k, (3,)),
+    "split": lambda j: lambda k: j.random.split(k, 3),
+    "fold_in": lambda j: lambda k: j.random.fold_in(k, 5),
+    "a chain": lambda j: lambda k: j.random.bits(j.random.split(j.random.fold_in(k, 1))[1]),
+    "words": lambda j: lambda k: j.random.key_data(k),
+}
+COLLECTIVES = {
+    "psum": lambda j: lambda x: j.lax.psum(x, "i"),
+    "pmean": lambda j: lambda x: j.lax.pmean(x, "i"),
+    "groups": lambda j: lambda x: j.lax.pmax(x, "i", axis_index_groups=[[0, 1], [2, 3]]),
+    "ppermute": lambda j: lambda x: j.lax.ppermute(x, "i", [(0, 1), (1, 2)]),
+    "all_gather": lambda j: lambda x: j.lax.all_gather(x, "i"),
+    "tiled all_gather": lambda j: lambda x: j.lax.all_gather(x, "i", axis=1, tiled=True),
+    "all_to_all": lambda j: lambda x: j.lax.all_to_all(x, "i", 1, 0, tiled=True),
+    "psum_scatter": lambda j: lambda x: j.lax.psum_scatter(x, "i", scatter_dimension=1),
+    "axis_index": lambda j: lambda x: j.lax.axis_index("i"),
+}
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+@pytest.mark.parametrize("name", KEYS)
+def test_text_and_values_with_keys(name, impl):
+    def run(j):
+        key, f = j.random.key(3, impl=impl), KEYS[name](j)
+        jaxpr = j.make_jaxpr(f)(key)
+        core = importlib.import_module(f"{j.__name__}.core")
+        (found,) = core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, key)
+        words = lambda a: j.random.key_data(a) if j.dtypes.issubdtype(a.dtype, j.dtypes.prng_key) else a
+        return str(jaxpr), np.asarray(words(found)).tolist(), np.asarray(words(f(key))).tolist()
+
+    text, found, direct = run(jax)
+    found_text, *values = run(jaxish)
+    assert values == [found, direct]
+    if name != "a chain":  # an index of keys is one of their words
+        assert found_text == text
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_text_of_collectives(name):
+    text = lambda j: str(j.make_jaxpr(COLLECTIVES[name](j), axis_env=[("i", 4)])(np.ones((4, 4), np.float32)))
+    assert text(jaxish) == text(jax)
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal", "gamma", "permutation"])
+def test_samplers_show_their_bits_and_have_the_same_values(name):
+    arguments = {"gamma": (np.float32([0.5, 2.0, 3.0]),), "permutation": (7,)}.get(name, ((2, 3),))
+    draw = lambda j: lambda k: getattr(j.random, name)(k, *arguments)
+    jaxpr = jaxish.make_jaxpr(draw(jaxish))(jaxish.random.key(5))
+    assert ("random_gamma" if name == "gamma" else "random_bits") in {e.primitive.name for e in jaxpr.eqns}
+    (found,) = jaxish.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, jaxish.random.key(5))
+    np.testing.assert_allclose(found, draw(jax)(jax.random.key(5)), rtol=2e-6)
+
+
+def test_every_primitive_is_listed():
+    listed = lambda name: {n for n in dir(importlib.import_module(name)) if n.endswith("_p")}
+    for module in ("lax", "lax.linalg", "extend.random"):
+        assert listed(f"jax.{module}") - listed(f"jaxish.{module}") == set()
+    # What JAX's references and linearize are made of.
+    missing = {"custom_lin_p", "empty2_p", "get_p", "swap_p"}
+    assert listed("jax.extend.core.primitives") - listed("jaxish.extend.core.primitives") == missing
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_comparisons_in_total_order(dtype):
+    values = np.array([-np.nan, -np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan], np.float32)
+    values = values if dtype == "float32" else np.nan_to_num(values, posinf=3, neginf=-3).astype(dtype)
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    for name in ("eq_to_p", "le_to_p", "lt_to_p"):
+        agree(lambda j, name=name: getattr(j.lax, name).bind(j.numpy.asarray(x), j.numpy.asarray(y)))
+
+
+def test_selections_by_windows():
+    x = np.array([[1, 5, 2, 5], [4, 5, 0, 3], [7, 1, 1, 8]], np.float32)
+    around = {"window_dimensions": (2, 2), "window_strides": (1, 1), "padding": ((0, 0), (1, 0))}
+    dilated = {"base_dilation": (1, 1), "window_dilation": (1, 1)}
+    source = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for select in ("ge_p", "le_p"):
+        agree(lambda j: j.lax.select_and_scatter_add_p.bind(source, x, select_prim=getattr(j.lax, select), **around))
+        agree(
+            lambda j: j.lax.select_and_gather_add_p.bind(
+                x * 3, x, select_prim=getattr(j.lax, select), **around, **dilated
+            )
+        )
 
 
 def test_options_of_pretty_print():

@@ -90,10 +90,15 @@ DType = np.dtype
 
 
 class ExtendedDType:
-    """Base class of dtype objects that are no NumPy dtype; `type` is their abstract scalar class."""
+    """Base class of dtype objects that are no NumPy dtype; `type` is their abstract scalar class.
+
+    `impl` says what an element is (of a key its generator), `element_shape` which dimensions it takes in a tensor.
+    """
 
     type: type
     name: str
+    impl: Any
+    element_shape: tuple[int, ...]
 
 
 class TypePromotionError(ValueError):

@@ -7,16 +7,24 @@ an operation is none of JAX's.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import config, functorch, graph
 from .derived import Inline
+from .dtypes import ExtendedDType
 from .graph import Graph, TensorType
 from .primitive import Primitive
 from .target import Target
+
+
+class Keys(NamedTuple):
+    """The dtypes of an equation's first operand and of its results where these are random keys, given as their words."""
+
+    taken: ExtendedDType | None = None
+    made: ExtendedDType | None = None
 
 
 class Operation(Inline):
@@ -24,9 +32,9 @@ class Operation(Inline):
 
     __name__ = "operation"
 
-    def __init__(self, name: str, params: dict[str, Any], body: Graph) -> None:
+    def __init__(self, name: str, params: dict[str, Any], body: Graph, keys: "Keys") -> None:
         super().__init__(body)
-        self.name, self.params = name, params
+        self.name, self.params, self.keys = name, params, keys
 
     def equation(self) -> tuple[str, dict[str, Any]]:
         return self.name, self.params
@@ -53,27 +61,30 @@ def is_recorded() -> bool:
 
 
 def shown_as(
-    name: str, parameters: Callable[..., dict[str, Any]]
+    name: str, parameters: Callable[..., dict[str, Any] | None], keys: Callable[..., Keys] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator of functions that jaxprs show as an equation of this name.
 
     Such a function takes tensors, lists of tensors and numbers, and others, by position; the tensors in order are the
-    equation's operands. `parameters`, called like it, gives the equation's.
+    equation's operands. `parameters`, called like it, gives the equation's (None: a call is not shown as one), and `keys`
+    what of it are random keys.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any) -> Any:
-            if graph.tracing and is_recorded():
-                return _recorded(name, parameters(*args), function, args)
-            return function(*args)
+            if not graph.tracing or not is_recorded() or (params := parameters(*args)) is None:
+                return function(*args)
+            return _recorded(name, params, Keys() if keys is None else keys(*args), function, args)
 
         return call
 
     return decorate
 
 
-def _recorded(name: str, params: dict[str, Any], function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _recorded(
+    name: str, params: dict[str, Any], keys: Keys, function: Callable[..., Any], args: tuple[Any, ...]
+) -> Any:
     operands: list[Tensor] = []
     several = False
 
@@ -97,6 +108,6 @@ def _recorded(name: str, params: dict[str, Any], function: Callable[..., Any], a
         several = not isinstance(found, Tensor)
         return list(found) if several else [found]
 
-    operation = Operation(name, params, graph.trace(body, [TensorType.of(t) for t in operands]).graph)
+    operation = Operation(name, params, graph.trace(body, [TensorType.of(t) for t in operands]).graph, keys)
     results = operation(*operands)
     return results if several else results[0]

@@ -124,6 +124,9 @@ class Primitive:
         """
         return None
 
+    def __repr__(self) -> str:
+        return self.__name__
+
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if functorch.peek_interpreter_stack() is not None:
             return self._computed(inputs) if graph.folds(inputs) else list(_Apply.apply(self, *inputs))  # pyright: ignore

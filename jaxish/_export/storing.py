@@ -7,7 +7,7 @@ import torch
 from .._core import dtypes
 from .._core.avals import ShapedArray
 from .._random.generators import GENERATORS
-from .._random.key_array import KeyDType
+from .._random.key_dtype import KeyDType
 from . import container, structures
 from .functions import StoredFunction
 from .records import Tensors

@@ -170,7 +170,7 @@ def _never_read(jaxpr: Any) -> Iterator[Any]:
 
 # ---------------------------------------------------------------------------- what is left out of an equation's text
 
-_NOTHING = {None, False, ()}
+_NOTHING = (None, False, 0)  # a count of constants, too
 
 
 def _without(params: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -178,11 +178,13 @@ def _without(params: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _without_empty(params: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {k: v for k, v in params.items() if k not in names or (v not in _NOTHING and any(_listed(v)))}
+    return {k: v for k, v in params.items() if k not in names or not _is_nothing(v)}
 
 
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, tuple | list) else (value,)
+def _is_nothing(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(v is None or v is False for v in value)
+    return value in _NOTHING
 
 
 def _of_product(params: dict[str, Any]) -> dict[str, Any]:

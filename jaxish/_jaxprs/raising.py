@@ -18,6 +18,7 @@ from .._core import primitive as structured
 from .._core.array import Array, as_array, default_torch_device, tensor_of
 from .._core.avals import ShapedArray
 from .._core.graph import ClosedGraph, Graph, TensorType
+from .._core.operations import Keys, Operation
 from .ir import Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from .operands import aligned, aval_of, converted, expanded
 from .operators import aten, reshaped, rule_for
@@ -81,10 +82,7 @@ class _Raising:
 
     def _output(self, atom: Atom, known: Any) -> Atom:
         if known is not None and isinstance(known.dtype, dtypes.ExtendedDType):
-            made = self.writer_of(atom)
-            if made is not None and made.primitive.name == "random_unwrap":
-                return made.invars[0]
-            return self.emit("random_wrap", [atom], {"impl": known.dtype}, ShapedArray(known.shape, known.dtype))
+            return self._key(atom, known.dtype)
         if known is not None and known.weak_type and isinstance(atom, Var) and not atom.aval.weak_type:
             atom.aval = ShapedArray(known.shape, known.dtype, True)
         return atom
@@ -149,8 +147,23 @@ class _Raising:
         invars: list[Atom] = [self.values[n] for n in node.args]  # pyright: ignore
         if target.is_elementwise:
             invars = aligned(self, invars)
+        keys = target.keys if isinstance(target, Operation) else Keys()
+        if keys.taken is not None:
+            invars[0] = self._key(invars[0], keys.taken)
+        words = [v.aval for v in outvars]
+        if keys.made is not None:
+            outvars = [Var(_of_keys(aval, keys.made)) for aval in words]
         self._append(JaxprEqn(invars, outvars, primitive, params, {target} if target.has_effect else set()))
-        return outvars
+        if keys.made is None:
+            return outvars
+        return [self.emit("random_unwrap", [v], {}, aval) for v, aval in zip(outvars, words, strict=True)]
+
+    def _key(self, words: Atom, dtype: dtypes.ExtendedDType) -> Atom:
+        """Return the keys of these words: those that the words were made of, where they were."""
+        made = self.writer_of(words)
+        if made is not None and made.primitive.name == "random_unwrap":
+            return made.invars[0]
+        return self.emit("random_wrap", [words], {"impl": dtype.impl}, _of_keys(words.aval, dtype))
 
     def _torch_operator(self, target: Any, type: Any, args: Any, kwargs: Any) -> Any:
         """Write a node as a call of torch's operator itself."""
@@ -227,7 +240,14 @@ def _mapped(function: Any, value: Any) -> Any:
 def _with_jaxprs(value: Any, name: str) -> Any:
     if isinstance(value, Graph):
         return jaxpr_of(value, name)
-    return tuple(_with_jaxprs(v, name) for v in value) if type(value) is tuple else value
+    if not isinstance(value, tuple):
+        return value
+    made = [_with_jaxprs(v, name) for v in value]
+    return value._make(made) if hasattr(value, "_make") else tuple(made)  # pyright: ignore
+
+
+def _of_keys(words: ShapedArray, dtype: dtypes.ExtendedDType) -> ShapedArray:
+    return ShapedArray(words.shape[: len(words.shape) - len(dtype.element_shape)], dtype)
 
 
 class _Operand:

@@ -73,7 +73,14 @@ class Collective(Primitive):
         return [back, *[None] * (len(primals) - 1)]
 
 
-class PSum(Collective):
+class _Reduced(Collective):
+    """A collective that is one operand's, and JAX's under its name."""
+
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {"axes": (self.axis,), "axis_index_groups": self.groups}
+
+
+class PSum(_Reduced):
     """The sum of all lanes."""
 
     __name__ = "psum"
@@ -93,7 +100,7 @@ class PSum(Collective):
         return self
 
 
-class PMax(Collective):
+class PMax(_Reduced):
     """The greatest value of all lanes."""
 
     __name__ = "pmax"
@@ -212,6 +219,9 @@ class AxisIndex(Primitive):
 
     def __init__(self, axis: Hashable, device: torch.device) -> None:
         self.axis, self.device = axis, device
+
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {"axis_name": self.axis}
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType((), torch.int32, self.device)]

@@ -15,6 +15,7 @@ from torch import Tensor
 from .._core import axes, graph, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .._core.dimensions import canonical_axis
+from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.varying import Vary
 from .collectives import (
@@ -178,9 +179,14 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
     def permuted(leaf: Any) -> Array:
         array = array_of("ppermute", leaf)
-        return Array(permute(tensor_of(array), _lane(name))[0], array.weak_type)
+        return Array(_permuted(tensor_of(array), permute, tuple(pairs)), array.weak_type)
 
     return _on_leaves(permuted, x)
+
+
+@shown_as("ppermute", lambda t, permute, pairs: {"axis_name": (permute.axis,), "perm": pairs})
+def _permuted(t: Tensor, permute: PPermute, _: Any) -> Tensor:
+    return permute(t, _lane(permute.axis))[0]
 
 
 def _single(function: str, axis_name: Any) -> tuple[Hashable]:
@@ -240,17 +246,27 @@ def all_gather(
 
     def gathered(leaf: Any) -> Array:
         array = array_of("all_gather", leaf)
-        tensor = tensor_of(array)
-        dim = canonical_axis(axis, tensor.dim() + (not tiled))
-        rank = tensor.dim()
-        for name in reversed(names):
-            (tensor,) = _gather(name, to)(name, axes.axis_size(name), groups)(tensor, _lane(name))
-        leading = tensor.dim() - rank
-        # The lanes of several axes count as of one, the first name's slowest.
-        tensor = tensor.flatten(0, leading - 1).movedim(0, dim) if leading else tensor
-        return Array(tensor.flatten(dim, dim + 1) if tiled and leading else tensor, array.weak_type)
+        dim = canonical_axis(axis, array.ndim + (not tiled))
+        return Array(_gathered(tensor_of(array), names, dim, groups, bool(tiled), to), array.weak_type)
 
     return _on_leaves(gathered, x)
+
+
+@shown_as(
+    "all_gather",
+    lambda t, names, dim, groups, tiled, to: {
+        "axis_name": names, "all_gather_dimension": dim, "axis_index_groups": groups, "axis_size": axis_size(names),
+        "tiled": tiled,
+    },
+)  # fmt: skip
+def _gathered(t: Tensor, names: tuple[Any, ...], dim: int, groups: Groups | None, tiled: bool, to: str) -> Tensor:
+    rank = t.dim()
+    for name in reversed(names):
+        (t,) = _gather(name, to)(name, axes.axis_size(name), groups)(t, _lane(name))
+    leading = t.dim() - rank
+    # The lanes of several axes count as of one, the first name's slowest.
+    t = t.flatten(0, leading - 1).movedim(0, dim) if leading else t
+    return t.flatten(dim, dim + 1) if tiled and leading else t
 
 
 def _gather(name: Hashable, to: str) -> type[AllGather]:
@@ -286,15 +302,33 @@ def psum_scatter(
             )
         if not tiled and given != count:
             raise ValueError(f"reduce_scatter operand scatter dimension size {given} must match shard count {count}")
-        blocks = tensor.unflatten(dim, (count, given // count)) if tiled else tensor
-        blocks = blocks.movedim(dim, 0)
-        if len(names) > 1:
-            blocks = blocks.unflatten(0, sizes)
-        for name, size in zip(names, sizes, strict=True):
-            (blocks,) = PSumScatter(name, size, groups)(blocks, _lane(name))
-        return Array(blocks, array.weak_type)
+        return Array(_scattered(tensor, names, dim, groups, bool(tiled)), array.weak_type)
 
     return _on_leaves(scattered, x)
+
+
+@shown_as(
+    "reduce_scatter",
+    lambda t, names, dim, groups, tiled: {
+        "axis_name": names, "scatter_dimension": dim, "axis_index_groups": groups, "axis_size": axis_size(names),
+        "tiled": tiled,
+    },
+)  # fmt: skip
+def _scattered(t: Tensor, names: tuple[Any, ...], dim: int, groups: Groups | None, tiled: bool) -> Tensor:
+    blocks, sizes = _blocks(t, names, dim, groups, tiled)
+    for name, size in zip(names, sizes, strict=True):
+        (blocks,) = PSumScatter(name, size, groups)(blocks, _lane(name))
+    return blocks
+
+
+def _blocks(
+    t: Tensor, names: tuple[Any, ...], dim: int, groups: Groups | None, tiled: bool
+) -> tuple[Tensor, list[int]]:
+    """Return an operand with the slices, or blocks, of a dimension in front, one dimension for each name; and the sizes."""
+    sizes = [axes.axis_size(name) for name in names]
+    count = math.prod(group_size(s, groups) for s in sizes)
+    t = (t.unflatten(dim, (count, t.shape[dim] // count)) if tiled else t).movedim(dim, 0)
+    return t.unflatten(0, sizes) if len(names) > 1 else t, sizes
 
 
 def all_to_all(
@@ -332,19 +366,27 @@ def all_to_all(
                 "all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
                 f"{count} and {given} respectively."
             )
-        slices = tensor.unflatten(split, (count, given // count)) if tiled else tensor
-        slices = slices.movedim(split, 0)
-        if len(names) > 1:
-            slices = slices.unflatten(0, sizes)
-        for position, (name, size) in enumerate(zip(names, sizes, strict=True)):
-            (swapped,) = AllToAll(name, size, groups)(slices.movedim(position, 0), _lane(name))
-            slices = swapped.movedim(0, position)
-        if len(names) > 1:
-            slices = slices.flatten(0, len(names) - 1)
-        slices = slices.movedim(0, concat)
-        return Array(slices.flatten(concat, concat + 1) if tiled else slices, array.weak_type)
+        return Array(_exchanged(tensor, axis_name, split, concat, groups, bool(tiled)), array.weak_type)
 
     return _on_leaves(exchanged, x)
+
+
+@shown_as(
+    "all_to_all",
+    lambda t, axis_name, split, concat, groups, tiled: {
+        "axis_name": axis_name, "split_axis": split, "concat_axis": concat, "axis_index_groups": groups, "tiled": tiled
+    },
+)  # fmt: skip
+def _exchanged(t: Tensor, axis_name: Any, split: int, concat: int, groups: Groups | None, tiled: bool) -> Tensor:
+    names = _names(axis_name)
+    slices, sizes = _blocks(t, names, split, groups, tiled)
+    for position, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        (swapped,) = AllToAll(name, size, groups)(slices.movedim(position, 0), _lane(name))
+        slices = swapped.movedim(0, position)
+    if len(names) > 1:
+        slices = slices.flatten(0, len(names) - 1)
+    slices = slices.movedim(0, concat)
+    return slices.flatten(concat, concat + 1) if tiled else slices
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:

@@ -18,6 +18,7 @@ from .._compile.structured import Opaque
 from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.graph import TensorType
+from .._core.operations import shown_as
 from .._core.primitive import Dims
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -31,6 +32,9 @@ class RandomAlgorithm(enum.IntEnum):
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1
     RNG_PHILOX = 2
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def _philox(positions: Tensor, state: Tensor) -> list[Tensor]:
@@ -130,8 +134,19 @@ def rng_bit_generator(
         raise TypeError(
             f"rng_bit_generator requires a key of 4 uint32 or 2 uint64 words, got {as_array(key).dtype}{list(tensor.shape)}."
         )
-    after, bits = random_bits(tensor.view(torch.uint32), dtypes.itemsize_bits(found), tuple(shape))
-    return Array(after.view(tensor.dtype)), Array(bits)
+    after, bits = _generated(tensor, tuple(shape), found, RandomAlgorithm(algorithm))
+    return Array(after), Array(bits)
+
+
+@shown_as(
+    "rng_bit_generator",
+    lambda key, shape, dtype, algorithm: {
+        "shape": shape, "dtype": dtype, "algorithm": algorithm, "out_sharding": None
+    },
+)  # fmt: skip
+def _generated(key: Tensor, shape: tuple[int, ...], dtype: np.dtype, _: RandomAlgorithm) -> list[Tensor]:
+    after, bits = random_bits(key.view(torch.uint32), dtypes.itemsize_bits(dtype), shape)
+    return [after.view(key.dtype), bits]
 
 
 def rng_uniform(a: Any, b: Any, shape: Any) -> Array:

@@ -11,12 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import config, dtypes, narrow, tree, unsigned
+from .._core import config, dtypes, graph, narrow, tree, unsigned
 from .._core.array import Array, device_of, tensor_of, type_text
+from .._core.graph import TensorType
+from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors import ordering
+from .._tensors.elements import has_cheap_value
 from .._tensors.ordering import first_extreme, highest, lowest
 from . import elementwise
 from . import operands as ops
@@ -193,7 +196,9 @@ def reduce(
     monoid = _MONOIDS.get(computation) if len(tensors) == 1 else None
     if monoid is not None:
         whole = monoid(arrays[0], dims)
-        return spec.unflatten([Array(tensor_of(computation(whole, Array(firsts[0]))), weak[0])])
+        if not is_identity(init_leaves[0], computation, tensors[0].dtype):
+            whole = computation(whole, Array(firsts[0]))
+        return spec.unflatten([Array(tensor_of(whole), weak[0])])
 
     def combine(a: Sequence[Tensor], b: Sequence[Tensor]) -> list[Tensor]:
         out = computation(*(spec.unflatten([Array(t) for t in side]) for side in (a, b)))
@@ -205,12 +210,52 @@ def reduce(
             )
         return found
 
-    if _empty(tensors[0], dims):
-        return spec.unflatten([Array(f.expand([n for d, n in enumerate(tensors[0].shape) if d not in dims]), w)
-                               for f, w in zip(firsts, weak, strict=True)])  # fmt: skip
-    whole = _folded(combine, tensors, dims)
-    whole = combine([f.expand(w.shape) for f, w in zip(firsts, whole, strict=True)], whole)
+    whole = _reduced(tensors, firsts, dims, combine, computation)
     return spec.unflatten([Array(t, w) for t, w in zip(whole, weak, strict=True)])
+
+
+def graph_on_scalars(combine: Combine, tensors: Sequence[Tensor]) -> graph.Graph | None:
+    """Return the graph of what combines elements of tensors, two of each, for a jaxpr; None where it captures values."""
+    types = [TensorType((), t.dtype, t.device) for t in tensors]
+    closed = graph.trace(lambda *given: combine(given[: len(types)], given[len(types) :]), types * 2)
+    return None if closed.captured else closed.graph
+
+
+def _shown_reduce(
+    tensors: list[Tensor], firsts: list[Tensor], dims: tuple[int, ...], combine: Combine, computation: Any
+) -> dict[str, Any] | None:
+    body = graph_on_scalars(combine, tensors)
+    return body and {"computation": computation, "dimensions": dims, "jaxpr": body}
+
+
+@shown_as("reduce", _shown_reduce)
+def _reduced(
+    tensors: list[Tensor], firsts: list[Tensor], dims: tuple[int, ...], combine: Combine, _: Any
+) -> list[Tensor]:
+    if _empty(tensors[0], dims):
+        return [f.expand([n for d, n in enumerate(tensors[0].shape) if d not in dims]) for f in firsts]
+    whole = _folded(combine, tensors, dims)
+    return list(combine([f.expand(w.shape) for f, w in zip(firsts, whole, strict=True)], whole))
+
+
+IDENTITIES: dict[Any, Callable[[torch.dtype], Any]] = {
+    elementwise.add: lambda dtype: 0,
+    elementwise.mul: lambda dtype: 1,
+    elementwise.max: lowest,
+    elementwise.min: highest,
+    elementwise.bitwise_and: lambda dtype: (
+        True if dtype is torch.bool else -1 if dtype.is_signed else dtypes.integer_bounds(dtype).max
+    ),
+    elementwise.bitwise_or: lambda dtype: 0,
+    elementwise.bitwise_xor: lambda dtype: 0,
+}
+
+
+def is_identity(first: Any, computation: Any, dtype: torch.dtype) -> bool:
+    """Tell whether an initial value, as the caller gave it, is known to change nothing in a reduction of this dtype."""
+    if computation not in IDENTITIES or (isinstance(first, Array) and not has_cheap_value(tensor_of(first))):
+        return False
+    return bool(np.all(np.asarray(first) == IDENTITIES[computation](dtype)))
 
 
 _MONOIDS: dict[Any, Callable[[Any, Sequence[int]], Array]] = {
@@ -270,32 +315,45 @@ def _scannable(name: str, operand: Any, axis: int, accepted: DtypeSet = _NUMBER)
     return ops.operand(name, operand, accepted)
 
 
-def _scan(function: Callable[[Tensor, int], Tensor], t: Tensor, axis: int, reverse: bool) -> Tensor:
-    return unsigned.flip(function(unsigned.flip(t, (axis,)), axis), (axis,)) if reverse else function(t, axis)
+def _scan(name: str, function: Callable[[Tensor, int], Tensor]) -> Callable[[Tensor, int, bool], Tensor]:
+    """Return what runs over an axis, from its end with `reverse`."""
+
+    @shown_as(name, lambda t, axis, reverse: {"axis": axis, "reverse": reverse})
+    def run(t: Tensor, axis: int, reverse: bool) -> Tensor:
+        return unsigned.flip(function(unsigned.flip(t, (axis,)), axis), (axis,)) if reverse else function(t, axis)
+
+    return run
+
+
+_cumsum = _scan("cumsum", unsigned.cumsum)
+_cumprod = _scan("cumprod", unsigned.cumprod)
+_cummax = _scan("cummax", lambda t, axis: running_extremum(t, axis, greatest=True))
+_cummin = _scan("cummin", lambda t, axis: running_extremum(t, axis, greatest=False))
+_cumlogsumexp = _scan("cumlogsumexp", torch.logcumsumexp)
 
 
 def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running sums along an axis, with `reverse` from its end."""
     t, weak = _scannable("cumsum", operand, axis)
-    return Array(_scan(unsigned.cumsum, t, axis, reverse), weak)
+    return Array(_cumsum(t, axis, bool(reverse)), weak)
 
 
 def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running products along an axis, with `reverse` from its end."""
     t, weak = _scannable("cumprod", operand, axis)
-    return Array(_scan(unsigned.cumprod, t, axis, reverse), weak)
+    return Array(_cumprod(t, axis, bool(reverse)), weak)
 
 
 def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running maxima along an axis, with `reverse` from its end."""
     t, weak = _scannable("cummax", operand, axis)
-    return Array(_scan(lambda x, dim: running_extremum(x, dim, greatest=True), t, axis, reverse), weak)
+    return Array(_cummax(t, axis, bool(reverse)), weak)
 
 
 def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running minima along an axis, with `reverse` from its end."""
     t, weak = _scannable("cummin", operand, axis)
-    return Array(_scan(lambda x, dim: running_extremum(x, dim, greatest=False), t, axis, reverse), weak)
+    return Array(_cummin(t, axis, bool(reverse)), weak)
 
 
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
@@ -303,4 +361,4 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Ar
     t, weak = _scannable("cumlogsumexp", operand, axis)
     if t.dtype not in ops.INEXACT.dtypes:
         raise OverflowError(f"cumlogsumexp needs a floating or complex operand, got {dtypes.TO_NUMPY[t.dtype]}.")
-    return Array(_scan(torch.logcumsumexp, t, axis, reverse), weak)
+    return Array(_cumlogsumexp(t, axis, bool(reverse)), weak)

@@ -18,10 +18,9 @@ from .control_flow.associative_scan import prefixes
 class RunningExtremum(Primitive):
     """The greatest or least of the elements up to each one along `dim`, counted from the back."""
 
-    __name__ = "cummax"
-
     def __init__(self, dim: int, greatest: bool) -> None:
         self.dim, self.greatest = dim, greatest
+        self.__name__ = "cummax" if greatest else "cummin"
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[0])]

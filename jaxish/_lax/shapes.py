@@ -104,6 +104,10 @@ def broadcast_in_dim(
     return Array(broadcasted(t, sizes, dims), weak)
 
 
+@shown_as(
+    "broadcast_in_dim",
+    lambda t, sizes, dims: {"shape": sizes, "broadcast_dimensions": dims, "sharding": None},
+)
 def broadcasted(t: Tensor, sizes: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
     """Return a tensor broadcast as `broadcast_in_dim` does."""
     if len(dims) != t.dim():

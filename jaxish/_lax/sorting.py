@@ -9,6 +9,7 @@ from torch import Tensor
 from .._core import unsigned
 from .._core.array import Array, tensor_of
 from .._core.dimensions import canonical_axis
+from .._core.operations import shown_as
 from .._core.typing import ArrayLike
 from .._tensors.ordering import gathered, sorted_by_keys
 from . import operands as ops
@@ -33,12 +34,19 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     if not 1 <= num_keys <= len(tensors):
         raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(tensors)}")
     dim = canonical_axis(dimension, tensors[0].dim())
-    if not is_stable and len(tensors) == 1 and not tensors[0].dtype.is_complex:
-        sorted_tensors = [unsigned.sort(tensors[0], dim, stable=False)[0]]
-    else:
-        sorted_tensors = sorted_by_keys(tensors, dim, num_keys)
+    sorted_tensors = _sorted(tensors, dim, bool(is_stable), num_keys)
     results = [Array(t, a._weak) for t, a in zip(sorted_tensors, arrays, strict=True)]
     return tuple(results) if many else results[0]
+
+
+@shown_as(
+    "sort",
+    lambda tensors, dim, is_stable, num_keys: {"dimension": dim, "is_stable": is_stable, "num_keys": num_keys},
+)
+def _sorted(tensors: list[Tensor], dim: int, is_stable: bool, num_keys: int) -> list[Tensor]:
+    if not is_stable and len(tensors) == 1 and not tensors[0].dtype.is_complex:
+        return [unsigned.sort(tensors[0], dim, stable=False)[0]]
+    return sorted_by_keys(tensors, dim, num_keys)
 
 
 def sort_key_val(
@@ -128,19 +136,29 @@ def _approximate(
     t = tensor_of(array)
     if t.dtype not in ops.FLOATING.dtypes:
         raise ValueError("operand must be a floating type")
-    dim = dimension + t.dim() if dimension < 0 else dimension
-    if not 0 <= dim < t.dim():
+    if not -t.dim() <= dimension < t.dim():
         raise IndexError(f"reduction_dimension {dimension} is out of bounds for array of dimension {t.dim()}")
-    size = t.shape[dim]
+    size = t.shape[dimension]
     if size < k:
         raise ValueError(f"k must be smaller than the size of reduction_dim {size}, got {k}")
     if not 0 < recall_target <= 1:
         raise ValueError(f"recall_target must be in (0, 1], got {recall_target}")
     if size_override >= 0 and size_override < size:
         raise ValueError(f"reduction_input_size_override must be negative or at least {size}, got {size_override}")
+    found = _approximate_top(t, k, dimension, recall_target, size_override, aggregate, greatest)
+    return [Array(part, array._weak) for part in found]
+
+
+@shown_as(
+    "approx_top_k",
+    lambda t, k, dimension, recall_target, size_override, aggregate, greatest: {
+        "k": k, "reduction_dimension": dimension, "recall_target": recall_target, "is_max_k": greatest,
+        "reduction_input_size_override": size_override, "aggregate_to_topk": aggregate,
+    },
+)  # fmt: skip
+def _approximate_top(
+    t: Tensor, k: int, dim: int, recall_target: float, size_override: int, aggregate: bool, greatest: bool
+) -> list[Tensor]:
     values, places = unsigned.sort(t, dim, descending=greatest)
-    count = k if aggregate else size
-    return [
-        Array(values.narrow(dim, 0, count), array._weak),
-        Array(places.narrow(dim, 0, count).to(torch.int32), array._weak),
-    ]
+    count = k if aggregate else t.shape[dim]
+    return [values.narrow(dim, 0, count), places.narrow(dim, 0, count).to(torch.int32)]

@@ -13,11 +13,13 @@ from torch import Tensor
 from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert
-from .._jaxprs.ir import ClosedJaxpr, Jaxpr
+from .._jaxprs.ir import ClosedJaxpr, Jaxpr, eval_jaxpr
 from .._jaxprs.primitive import Primitive, define, named, names
 from .._jaxprs.raising import graph_of
+from .._transforms.autodiff import jvp, vjp
 from .._transforms.custom_jvp import CustomJVPCall
 from .._transforms.custom_vjp import CustomVJPCall
+from .._transforms.placement import device_put, with_sharding_constraint
 from .._transforms.program import Call
 from .._transforms.remat import Checkpoint, checkpoint_name
 from . import (
@@ -29,15 +31,21 @@ from . import (
     reductions,
     shapes,
     special,
+    tokens,
     transcendental,
+    windows,
 )
 from .contraction import dot_general
 from .control_flow.cond import Cond
 from .control_flow.scan import Scan
+from .control_flow.solves import LinearSolve
 from .control_flow.while_loop import While
 from .convolution import conv_general_dilated
 from .dynamic_slices import dynamic_slice, dynamic_update_slice
-from .sorting import sort, top_k
+from .linalg.vocabulary import of_linalg
+from .random_bits import rng_bit_generator, rng_uniform
+from .reductions import IDENTITIES
+from .sorting import approx_max_k, approx_min_k, sort, top_k
 
 
 def _exactly(x: Any, dtype: Any) -> Array:
@@ -113,7 +121,108 @@ def _all_gather(x: Any, *, axis_name: Any, all_gather_dimension: int = 0, axis_i
     )
 
 
+def _ppermute(x: Any, *, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
+    return parallel.ppermute(x, axis_name, perm)
+
+
+def _reduce_scatter(x: Any, *, axis_name: Any, axis_size: int | None = None, **params: Any) -> Array:
+    return parallel.psum_scatter(x, axis_name, **params)
+
+
+def _ragged_all_to_all(*operands: Any, axis_name: Any, axis_index_groups: Any = None) -> Any:
+    return parallel.ragged_all_to_all(*operands, axis_name=axis_name, axis_index_groups=axis_index_groups)
+
+
+def _approx_top_k(x: Any, *, k: int, is_max_k: bool, **params: Any) -> list[Array]:
+    return (approx_max_k if is_max_k else approx_min_k)(x, k, **params)
+
+
+def _device_put(*xs: Any, devices: Sequence[Any], srcs: Any = None, copy_semantics: Any = None) -> list[Array]:
+    return [device_put(x, device) for x, device in zip(xs, devices, strict=True)]
+
+
+def _sharding_constraint(x: Any, *, sharding: Any, **_options: Any) -> Array:
+    return with_sharding_constraint(x, sharding)
+
+
+def _in_total_order(compare: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
+    """Return a comparison in which -0.0 comes before 0.0, NaN last, and -NaN first."""
+
+    def run(x: Any, y: Any) -> Array:
+        return compare(_place(as_array(x)), _place(as_array(y)))
+
+    return run
+
+
+def _place(x: Array) -> Array:
+    if not dtypes.issubdtype(x.dtype, np.floating):
+        return x
+    bits = _bitcast_convert_type(x, new_dtype=np.dtype(f"int{8 * x.itemsize}"))
+    return elementwise.select_n(elementwise.lt(bits, 0), bits, elementwise.bitwise_xor(bits, np.iinfo(bits.dtype).max))
+
+
+# ------------------------------------------------------------------------------------------------------------ windows
+
+
+def _from_identity(computation: Callable[[Any, Any], Array]) -> Callable[..., Array]:
+    def run(x: Any, **moves: Any) -> Array:
+        operand = as_array(x)
+        first = IDENTITIES[computation](tensor_of(operand).dtype)
+        return windows.reduce_window(operand, np.asarray(first, operand.dtype), computation, **moves)
+
+    return run
+
+
+_window_max, _window_min = _from_identity(elementwise.max), _from_identity(elementwise.min)
+
+
+def _of_selection(select_prim: Primitive) -> Callable[..., Array]:
+    return _window_max if select_prim.name == "ge" else _window_min
+
+
+def _select_and_scatter_add(source: Any, operand: Any, *, select_prim: Primitive, **moves: Any) -> Array:
+    """Return what `source` adds up to where the greatest (or least) elements of the windows of `operand` stand."""
+    ones = (1,) * len(moves["window_dimensions"])
+    run = _of_selection(select_prim)
+    return vjp(lambda x: run(x, **moves, base_dilation=ones, window_dilation=ones), operand)[1](source)[0]
+
+
+def _select_and_gather_add(tangents: Any, operand: Any, *, select_prim: Primitive, **moves: Any) -> Array:
+    """Return the elements of `tangents` where the greatest (or least) elements of the windows of `operand` stand."""
+    run = _of_selection(select_prim)
+    return jvp(lambda x: run(x, **moves), (operand,), (tangents,))[1]
+
+
+def _select_and_scatter(*operands: Any, **params: Any) -> Array:
+    raise NotImplementedError("select_and_scatter is not supported; differentiate lax.reduce_window, which scatters.")
+
+
 # -------------------------------------------------------------------------------------------------------- with jaxprs
+
+
+def _computation(jaxpr: ClosedJaxpr) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    return lambda a, b: list(eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *a, *b))
+
+
+def _reduce(
+    *args: Any, jaxpr: ClosedJaxpr, dimensions: Sequence[int], computation: Any = None, out_sharding: Any = None
+) -> list[Array]:
+    half = len(args) // 2
+    return reductions.reduce(list(args[:half]), list(args[half:]), _computation(jaxpr), dimensions, out_sharding)
+
+
+def _reduce_window(*args: Any, jaxpr: ClosedJaxpr, consts: Sequence[Any] = (), **moves: Any) -> list[Array]:
+    half = len(args) // 2
+    return windows.reduce_window(list(args[:half]), list(args[half:]), _computation(jaxpr), **moves)
+
+
+def _custom_linear_solve(*args: Any, const_lengths: Sequence[int], jaxprs: Sequence[ClosedJaxpr | None]) -> list[Array]:
+    graphs = [None if jaxpr is None else graph_of(jaxpr) for jaxpr in jaxprs]
+    captured = [body.in_types[:n] for body, n in zip(graphs, const_lengths, strict=True) if body is not None]
+    solver = graphs[2]
+    assert solver is not None
+    types = [type for group in captured for type in group] + list(solver.in_types[const_lengths[2] :])
+    return _arrays(LinearSolve(graphs, const_lengths)(*_tensors(args, types)))
 
 
 def _tensors(args: Sequence[Any], types: Sequence[Any]) -> list[Tensor]:
@@ -239,6 +348,23 @@ for _name, _run in {
     "fft": fourier.fft,
     "axis_index": _axis_index,
     "all_gather": _all_gather,
+    "all_to_all": parallel.all_to_all,
+    "ppermute": _ppermute,
+    "reduce_scatter": _reduce_scatter,
+    "ragged_all_to_all": _ragged_all_to_all,
+    "reduce_window_sum": _from_identity(elementwise.add),
+    "reduce_window_max": _window_max,
+    "reduce_window_min": _window_min,
+    "select_and_scatter": _select_and_scatter,
+    "select_and_scatter_add": _select_and_scatter_add,
+    "select_and_gather_add": _select_and_gather_add,
+    "eq_to": _in_total_order(elementwise.eq),
+    "le_to": _in_total_order(elementwise.le),
+    "lt_to": _in_total_order(elementwise.lt),
+    "rng_uniform": rng_uniform,
+    "sharding_constraint": _sharding_constraint,
+    "create_token": tokens.create_token,
+    "after_all": tokens.after_all,
     "name": lambda x, *, name: checkpoint_name(x, name),
     **{
         name: _scatter(getattr(gather_scatter, name.replace("-", "_")))
@@ -256,6 +382,13 @@ for _name, _run in {
     "psum": _collective(parallel.psum),
     "pmax": _collective(parallel.pmax),
     "pmin": _collective(parallel.pmin),
+    "approx_top_k": _approx_top_k,
+    "rng_bit_generator": lambda key, *, shape, **params: list(rng_bit_generator(key, shape, **params)),
+    "device_put": _device_put,
+    "dce_sink": lambda *operands: tokens.dce_sink(operands) or [],
+    "reduce": _reduce,
+    "reduce_window": _reduce_window,
+    "custom_linear_solve": _custom_linear_solve,
     "jit": _jit,
     "call": _call,
     "closed_call": _call,
@@ -287,20 +420,30 @@ _BESIDE_LAX = {
 
 
 # Those that `jax.lax` alone lists.
-_IN_LAX_ONLY = {"mulhi", "optimization_barrier", "scatter-sub", "split", "stack", "stage", "tile", "unstack"}
+_IN_LAX_ONLY = {
+    "dce_sink", "mulhi", "optimization_barrier", "scatter-sub", "split", "stack", "stage", "tile", "unstack"
+}  # fmt: skip
 # Those that neither lists: keys as their words, calls with notes.
-_UNLISTED = {"random_wrap", "random_unwrap", "compute_on", "xla_metadata_call", "custom_partitioning"}
+_UNLISTED = {
+    "random_wrap", "random_unwrap", "reduce_scatter", "compute_on", "xla_metadata_call", "custom_partitioning",
+    "cholesky_update", "lu_pivots_to_permutation", "ormqr", "symmetric_product",
+}  # fmt: skip
 
 
 def of_lax() -> dict[str, Primitive]:
     """Return the primitives that `jax.lax` lists, by the names that they have there: `sin_p`, `scatter_add_p`."""
-    return {f"{name.replace('-', '_')}_p": named(name) for name in names() if name not in {*_BESIDE_LAX, *_UNLISTED}}
+    others = {*_BESIDE_LAX, *_UNLISTED, *(p.name for p in of_linalg().values())}
+    return {_attribute(name): named(name) for name in names() if name not in others and name[:7] != "random_"}
 
 
 def of_extend() -> dict[str, Primitive]:
     """Return the primitives that `jax.extend.core.primitives` lists, by the names that they have there."""
     listed = (name for name in names() if name not in _IN_LAX_ONLY | _UNLISTED)
-    return {_BESIDE_LAX.get(name, f"{name.replace('-', '_')}_p"): named(name) for name in listed}
+    return {_BESIDE_LAX.get(name) or _attribute(name): named(name) for name in listed}
+
+
+def _attribute(name: str) -> str:
+    return "linear_solve_p" if name == "custom_linear_solve" else f"{name.replace('-', '_')}_p"
 
 
 custom_jvp_call_p, custom_vjp_call_p = named("custom_jvp_call"), named("custom_vjp_call")

@@ -6,21 +6,21 @@ elements, one strided slice for each.
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .._core import narrow, selection, tree
 from .._core.array import Array, tensor_of
+from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
-from .._tensors.elements import has_cheap_value
 from . import elementwise
 from . import operands as ops
 from .convolution import dilated_size, padtype_to_pads
 from .operands import check_shapelike
-from .reductions import highest, lowest
+from .reductions import IDENTITIES, Combine, graph_on_scalars, is_identity
 from .shapes import padded
 
 
@@ -80,31 +80,90 @@ def reduce_window(
         raise TypeError(
             f"reduce_window needs one stride and one padding per dimension of {rank}, got {strides}, {pads}."
         )
+    moves = Window(window, strides, tuple(pads), base, dilation)
+    neutral = len(tensors) == 1 and is_identity(starts[0], computation, tensors[0].dtype)
+    if neutral and computation in _FROM_IDENTITY:
+        found = [_FROM_IDENTITY[computation](tensors[0], moves)]
+    else:
+        found = _windowed(tensors, firsts, moves, computation, spec)
+    return spec.unflatten([Array(t, neutral and arrays[0]._weak) for t in found])
+
+
+class Window(NamedTuple):
+    """How a window moves: under the names that JAX's equations have for it."""
+
+    window_dimensions: tuple[int, ...]
+    window_strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    base_dilation: tuple[int, ...]
+    window_dilation: tuple[int, ...]
+
+
+def _shown(
+    tensors: list[Tensor], firsts: list[Tensor], window: Window, computation: Any, spec: Any
+) -> dict[str, Any] | None:
+    body = graph_on_scalars(_on_tensors(computation, spec), tensors)
+    return body and {**window._asdict(), "jaxpr": body, "consts": ()}
+
+
+def _on_tensors(computation: Any, spec: Any) -> Combine:
+    def combine(a: Sequence[Tensor], b: Sequence[Tensor]) -> list[Tensor]:
+        found = computation(*(spec.unflatten([Array(t) for t in side]) for side in (a, b)))
+        return [tensor_of(ops.array_of("reduce_window", x)) for x in tree.flatten(found)[0]]
+
+    return combine
+
+
+@shown_as("reduce_window", _shown)
+def _windowed(tensors: list[Tensor], firsts: list[Tensor], moves: Window, computation: Any, spec: Any) -> list[Tensor]:
+    return _reduced_over(tensors, firsts, moves, computation, _on_tensors(computation, spec))
+
+
+def _from_identity(name: str, computation: Callable[..., Array]) -> Callable[[Tensor, Window], Tensor]:
+    combine = _on_tensors(computation, tree.flatten(0)[1])
+
+    @shown_as(name, lambda t, moves: moves._asdict())
+    def run(t: Tensor, moves: Window) -> Tensor:
+        return _reduced_over([t], [_identity(computation, t)], moves, computation, combine, True)[0]
+
+    return run
+
+
+_FROM_IDENTITY: dict[Any, Callable[[Tensor, Window], Tensor]] = {
+    elementwise.add: _from_identity("reduce_window_sum", elementwise.add),
+    elementwise.max: _from_identity("reduce_window_max", elementwise.max),
+    elementwise.min: _from_identity("reduce_window_min", elementwise.min),
+}
+
+
+def _identity(computation: Any, like: Tensor) -> Tensor:
+    return narrow.full((), IDENTITIES[computation](like.dtype), like.dtype, like.device)
+
+
+def _reduced_over(
+    tensors: list[Tensor], firsts: list[Tensor], moves: Window, computation: Any, combine: Combine,
+    from_identity: bool = False,
+) -> list[Tensor]:  # fmt: skip
+    window, strides, pads, base, dilation = moves
     config = [(low, high, d - 1) for (low, high), d in zip(pads, base, strict=True)]
     holes = any(c != (0, 0, 0) for c in config)
-    identity = _IDENTITIES[computation](tensors[0].dtype) if len(tensors) == 1 and computation in _IDENTITIES else None
-    neutral = identity is not None and has_cheap_value(firsts[0]) and firsts[0].item() == identity
-    weak = neutral and arrays[0]._weak
+    known = len(tensors) == 1 and computation in IDENTITIES
     # Padding does not count, as in XLA on CPU: it is the identity where that is known, else it is skipped.
-    fills = firsts if identity is None else [narrow.full((), identity, tensors[0].dtype, tensors[0].device)]
+    fills = [_identity(computation, tensors[0])] if known else firsts
     spread = [padded(t, f, config) for t, f in zip(tensors, fills, strict=True)]
-    real = padded(torch.ones_like(tensors[0], dtype=torch.bool), None, config) if holes and identity is None else None
+    real = padded(torch.ones_like(tensors[0], dtype=torch.bool), None, config) if holes and not known else None
     counts = reduce_window_shape_tuple(tensors[0].shape, window, strides, pads, base, dilation)
     if len(tensors) == 1 and (pooled := _pooled(spread[0], computation, window, strides, dilation, counts)) is not None:
-        if not neutral:
-            pooled = tensor_of(computation(Array(pooled), Array(firsts[0])))
-        return spec.unflatten([Array(pooled, weak)])
-    total = [f.expand(counts) for f in firsts]
+        return [pooled] if from_identity else list(combine([pooled], firsts))
+    total: Sequence[Tensor] = [f.expand(counts) for f in firsts]
     for place in itertools.product(*map(range, window)):
         spots = tuple(
             slice(p * d, p * d + max(n - 1, 0) * s + (n > 0), s)
             for p, d, n, s in zip(place, dilation, counts, strides, strict=True)
         )
-        sides = ([Array(t) for t in total], [Array(t[spots]) for t in spread])
-        found = computation(*map(spec.unflatten, sides))
-        new = [tensor_of(ops.array_of(name, x)) for x in tree.flatten(found)[0]]
+        new = combine(total, [t[spots] for t in spread])
         total = new if real is None else [selection.where(real[spots], n, t) for n, t in zip(new, total, strict=True)]
-    return spec.unflatten([Array(t, weak) for t in total])
+    return list(total)
 
 
 def reduce_window_shape_tuple(
@@ -126,12 +185,6 @@ def reduce_window_shape_tuple(
     )
 
 
-_IDENTITIES: dict[Any, Callable[[torch.dtype], Any]] = {
-    elementwise.add: lambda dtype: 0,
-    elementwise.mul: lambda dtype: 1,
-    elementwise.max: lowest,
-    elementwise.min: highest,
-}
 _POOLED = (elementwise.add, elementwise.max, elementwise.min)
 _MAXIMA = (torch.nn.functional.max_pool1d, torch.nn.functional.max_pool2d, torch.nn.functional.max_pool3d)
 

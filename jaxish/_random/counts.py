@@ -40,6 +40,7 @@ from .draws import Bits, Draw, Sampler
 from .generators import PRNGImpl, threefry_prng_impl
 from .key_array import KeyArray
 from .keys import check_key
+from .primitives import random_split
 from .sharded import takes_out_sharding
 from .uniforms import bits_per_float, unit
 
@@ -499,7 +500,7 @@ def multinomial(
     trials, odds = trials.expand(sizes[:-1]), odds.expand(sizes).movedim(-1, 0)
     remaining = odds.flip(0).cumsum(0).flip(0)
     ratios = odds / torch.where(remaining == 0, 1, remaining)
-    keys = KeyArray(typed._impl.split(tensor_of(typed), (ratios.shape[0],)), typed._impl)
+    keys = KeyArray(random_split(tensor_of(typed), typed._impl, (ratios.shape[0],)), typed._impl)
 
     def fall(remainder: Array, x: Any) -> tuple[Array, Array]:
         ratio, own = x

@@ -20,10 +20,12 @@ from .._core import functorch, graph
 from .._core.array import from_numpy
 from .._core.boxes import Box
 from .._core.graph import TensorType
+from .._core.operations import is_recorded
 from .._core.primitive import Dims, Undifferentiated, batch_front
 from .._core.target import Target
 from . import threefry
 from .ciphers import Rounds
+from .primitives import random_bits
 
 _SIGNED = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
 
@@ -71,7 +73,8 @@ def draw(sampler: Sampler, impl: Any, keys: Tensor, shape: tuple[int, ...], *par
     The parameters broadcast to the shape. Nothing here is differentiable.
     """
     count = math.prod(shape)
-    if impl.name == "threefry2x32" and threefry.partitionable():
+    one_kernel = impl.name == "threefry2x32" and threefry.partitionable()
+    if one_kernel and not (graph.tracing and is_recorded()):  # a jaxpr shows the bits
         rows = [p.reshape(1) if p.numel() == 1 else p.expand(shape).reshape(-1) for p in parameters]
         return from_threefry(sampler, keys, count, *rows)[0].reshape(shape)
     several = keys.dim() > len(impl.key_shape)
@@ -83,7 +86,7 @@ def draw(sampler: Sampler, impl: Any, keys: Tensor, shape: tuple[int, ...], *par
 def raw_bits(wanted: Bits, impl: Any, key: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return the bits that a sampler wants of a key of any generator: (copies, *shape)."""
     copies = (wanted.copies,) if wanted.copies > 1 else ()
-    found = impl.random_bits(key, wanted.width, (*copies, *shape)).view(_SIGNED[wanted.width])
+    found = random_bits(key, impl, wanted.width, (*copies, *shape)).view(_SIGNED[wanted.width])
     return found if copies else found.unsqueeze(0)
 
 

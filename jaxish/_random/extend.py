@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from .._core.array import Array, as_array, tensor_of
+from .._jaxprs.primitive import define, named
 from . import threefry
 from .generators import PRNGImpl
 from .key_array import KeyArray, PRNGSpec
@@ -45,3 +46,13 @@ def threefry_2x32(keypair: Any, count: Any) -> Array:
         raise TypeError(f"threefry_2x32 requires uint32 arguments, got {[t.dtype for t in (first, second, counts)]}")
     words = torch.stack([first.view(torch.int32), second.view(torch.int32)]).view(torch.uint32)
     return Array(threefry.threefry_2x32(words, counts))
+
+
+def _threefry2x32(*words: Any) -> list[Array]:
+    """Return the two words for two of the key and two of the counter, arrays of 32-bit integers that broadcast."""
+    tensors = [tensor_of(as_array(w)) for w in words]
+    return [Array(w.view(tensors[0].dtype)) for w in threefry.ciphered(*(t.view(torch.int32) for t in tensors))]
+
+
+define("threefry2x32", _threefry2x32, multiple_results=True)
+threefry2x32_p = named("threefry2x32")

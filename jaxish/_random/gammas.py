@@ -17,13 +17,15 @@ from .._compile.kernels import FEW_BLOCKS, Kernel
 from .._compile.lowering import is_lowering, while_loop
 from .._compile.structured import Opaque
 from .._core import dtypes
-from .._core.array import Array, tensor_of
+from .._core.array import Array, as_array, tensor_of
 from .._core.boxes import Box
 from .._core.graph import TensorType
+from .._core.operations import Keys, shown_as
 from .._core.primitive import Dims, batch_front
 from .._core.target import Target
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
+from .._jaxprs.primitive import define
 from .._lax.special import gamma_slope
 from .._tensors import xla_arithmetic as xla
 from . import lanes
@@ -36,6 +38,7 @@ from .arguments import (
 from .draws import as_rows, grid_of
 from .generators import PRNGImpl
 from .key_array import KeyArray
+from .key_dtype import KeyDType
 from .keys import check_key, several
 from .sharded import takes_out_sharding
 from .uniforms import normal_sampler, real_normal, unit_sampler
@@ -234,8 +237,24 @@ def _positive(impl: PRNGImpl, keys: lanes.Words, c: Tensor) -> tuple[Tensor, Ten
 
 def gamma_tensor(key: KeyArray, alpha: Tensor, shape: tuple[int, ...], log_space: bool) -> Tensor:
     """Return gamma samples, or their logarithms, for a shape parameter that broadcasts to `shape`."""
-    alphas = alpha.expand(shape).reshape(-1)
-    return RandomGamma(key._impl, log_space)(tensor_of(key), alphas)[0].reshape(shape)
+    return _drawn(tensor_of(key), alpha.expand(shape), key._impl, log_space)
+
+
+@shown_as(
+    "random_gamma",
+    lambda key, alpha, impl, log_space: {"log_space": log_space},
+    lambda key, alpha, impl, log_space: Keys(taken=KeyDType(impl)),
+)
+def _drawn(key: Tensor, alpha: Tensor, impl: PRNGImpl, log_space: bool) -> Tensor:
+    return RandomGamma(impl, log_space)(key, alpha.reshape(-1))[0].reshape(alpha.shape)
+
+
+define(
+    "random_gamma",
+    lambda key, a, *, log_space: Array(
+        gamma_tensor(check_key("gamma", key)[0], tensor_of(as_array(a)), as_array(a).shape, log_space)
+    ),
+)
 
 
 @takes_out_sharding

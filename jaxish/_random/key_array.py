@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import config, dtypes
+from .._core import config
 from .._core.array import Array, as_array, is_abstract, tensor_of, to_numpy, tracer_text
-from .._core.dtypes import ExtendedDType
 from .._core.extended import ExtendedArray, refuse
 from .._transforms import key_reuse
 from .generators import GENERATORS, PRNGImpl
+from .key_dtype import KeyDType
 
 # Whether `jax_debug_key_reuse` was ever set. Each call of a jitted function with keys asks, and reading a flag takes
 # 100 ns.
@@ -56,47 +56,6 @@ class PRNGSpec:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PRNGSpec) and self._impl is other._impl
-
-
-class KeyDType(ExtendedDType):
-    """The dtype of a key array: `key<fry>`.
-
-    `origin` is the array whose kind this is, for `jax_debug_key_reuse`: what stands for a slice names its array by it.
-    """
-
-    __slots__ = ("impl", "origin")
-    type = dtypes.prng_key
-
-    def __init__(self, impl: PRNGImpl, origin: "KeyArray | None" = None) -> None:
-        self.impl, self.origin = impl, origin
-
-    @property
-    def name(self) -> str:  # pyright: ignore
-        """`key<tag>`."""
-        return f"key<{self.impl.tag}>"
-
-    @property
-    def itemsize(self) -> int:
-        """The bytes of one key."""
-        return 4 * torch.Size(self.impl.key_shape).numel()
-
-    @property
-    def element_shape(self) -> tuple[int, ...]:
-        """The dimensions that the words of one key take in a tensor."""
-        return self.impl.key_shape
-
-    def wrap(self, tensor: Tensor) -> "KeyArray":
-        """Return the key array on a uint32 tensor."""
-        return KeyArray(tensor, self.impl, self.origin)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyDType) and self.impl is other.impl
-
-    def __hash__(self) -> int:
-        return hash((KeyDType, id(self.impl)))
 
 
 def resolve(spec: Any) -> PRNGImpl:
@@ -278,6 +237,9 @@ def _refused(name: str) -> Callable[..., Any]:
 
 for _name in _OF_NUMBERS.split():
     setattr(KeyArray, _name, _refused(_name))
+
+
+KeyDType.array = KeyArray
 
 
 @functools.cache

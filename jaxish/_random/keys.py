@@ -18,8 +18,11 @@ from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike
 from .._jaxprs.primitive import define
 from .._transforms import key_reuse
+from .._transforms.vmap import vmap
 from .generators import GENERATORS, PRNGImpl
-from .key_array import KeyArray, KeyDType, PRNGSpec, is_checked, resolve, unused
+from .key_array import KeyArray, PRNGSpec, is_checked, resolve, unused
+from .key_dtype import KeyDType
+from .primitives import random_fold_in, random_seed, random_split
 
 
 def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> KeyArray:
@@ -66,7 +69,7 @@ def _seeded(seed: Any, impl: PRNGImpl, function: str) -> Tensor:
         )
     if not dtypes.issubdtype(array.dtype, np.integer):
         raise TypeError(f"PRNG key seed must be an integer; got {array.dtype}")
-    return impl.seed(tensor_of(array))
+    return random_seed(tensor_of(array), impl)
 
 
 def _seed_of_int(seed: int) -> Array:
@@ -164,6 +167,18 @@ define("random_wrap", lambda words, *, impl: wrap_key_data(words, dtype=impl))
 define("random_unwrap", key_data)
 
 
+def each(function: Callable[..., Array], *operands: Any) -> Array:
+    """Return the results for all elements of arrays of one shape, as JAX's primitives of keys give them."""
+    for _ in range(as_array(operands[0]).ndim):
+        function = vmap(function)
+    return function(*operands)
+
+
+define("random_seed", lambda seeds, *, impl: each(lambda seed: key(seed, impl=impl), seeds))
+define("random_split", lambda keys, *, shape: each(lambda key: split(key, shape), keys))
+define("random_fold_in", lambda keys, data: each(fold_in, keys, data))
+
+
 def key_impl(keys: ArrayLike) -> str | PRNGSpec:
     """Return the name of the generator of keys, or an object that stands for it where it has no name."""
     typed, _ = check_key("key_impl", keys, allow_batched=True, consume=False)
@@ -183,12 +198,12 @@ def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Array:
     shape = tuple(index_of(n) for n in (num if isinstance(num, Sequence) else (num,)))
     if any(n < 0 for n in shape):
         raise ValueError(f"split needs non-negative numbers of keys, got {num}.")
-    return unwrapped(KeyArray(typed._impl.split(tensor_of(typed), shape), typed._impl), was_typed)
+    return unwrapped(KeyArray(random_split(tensor_of(typed), typed._impl, shape), typed._impl), was_typed)
 
 
 def split_keys(key: KeyArray, count: int) -> Tensor:
     """Return the words of `count` keys made of one."""
-    return key._impl.split(tensor_of(key), (count,))
+    return random_split(tensor_of(key), key._impl, (count,))
 
 
 def several(key: KeyArray, count: int) -> list[KeyArray]:
@@ -205,15 +220,14 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     if isinstance(data, int):
         if not 0 <= data < 2**32:
             raise OverflowError(f"Python integer {data} out of bounds for uint32")
-        number = (data + 2**31) % 2**32 - 2**31
-        array = Array(torch.full((), number, dtype=torch.int32, device=typed._tensor.device).view(torch.uint32))
+        array = Array(torch.full((), data, dtype=torch.uint32, device=typed._tensor.device))
     else:
         array = as_array(data, typed._tensor.device)
     if array.ndim:
         raise TypeError(
             f"fold_in accepts a scalar, but was given an array of shape {array.shape} != (). Use jax.vmap for batching."
         )
-    folded = typed._impl.fold_in(tensor_of(typed), convert(tensor_of(array), torch.uint32))
+    folded = random_fold_in(tensor_of(typed), typed._impl, convert(tensor_of(array), torch.uint32))
     return unwrapped(KeyArray(folded, typed._impl), was_typed)
 
 

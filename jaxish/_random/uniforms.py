@@ -13,20 +13,22 @@ from .._core import config, dtypes, graph
 from .._core.array import Array, tensor_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
+from .._jaxprs.primitive import define
 from .._lax.elementwise import nextafter
 from .._lax.special import inverse_erf
 from .._tensors import xla_arithmetic as xla
 from .._tensors.inverse_error_function import erf_inv_tensor
+from . import primitives
 from .arguments import check_shape, float_dtype, parameter, sample_shape, static_shape
 from .draws import Bits, Sampler, draw, sampled
 from .key_array import KeyArray
-from .keys import check_key, several
+from .keys import check_key, each, several
 from .sharded import takes_out_sharding
 
 
 def random_bits(key: KeyArray, width: int, shape: tuple[int, ...]) -> Tensor:
     """Return uniform bits as an unsigned tensor."""
-    return key._impl.random_bits(tensor_of(key), width, shape)
+    return primitives.random_bits(tensor_of(key), key._impl, width, shape)
 
 
 @takes_out_sharding
@@ -47,6 +49,14 @@ def bits(
     if not dtypes.issubdtype(wanted, np.unsignedinteger):
         raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {wanted}")
     return Array(random_bits(typed, wanted.itemsize * 8, static_shape(shape)))
+
+
+define(
+    "random_bits",
+    lambda keys, *, bit_width, shape: each(
+        lambda key: Array(random_bits(check_key("bits", key)[0], bit_width, shape)), keys
+    ),
+)
 
 
 # Uniforms

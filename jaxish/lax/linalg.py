@@ -20,3 +20,6 @@ from .._lax.linalg.solvers import qdwh as qdwh
 from .._lax.linalg.solvers import symmetric_product as symmetric_product
 from .._lax.linalg.solvers import triangular_solve as triangular_solve
 from .._lax.linalg.solvers import tridiagonal_solve as tridiagonal_solve
+from .._lax.linalg.vocabulary import of_linalg as _primitives
+
+globals().update(_primitives())

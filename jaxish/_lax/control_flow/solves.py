@@ -7,7 +7,7 @@ more solve, with the transpose of A. The functions are traced, so that what they
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -176,6 +176,15 @@ def _transposed(matvec: Callable[[Any], Any], b: Any) -> Callable[[Any], Any]:
     return vecmat
 
 
+class _LinearSolveTuple(NamedTuple):
+    """What a linear system has of each of its four functions."""
+
+    matvec: Any
+    vecmat: Any
+    solve: Any
+    transpose_solve: Any
+
+
 class LinearSolve(Primitive):
     """A linear system solved. Inputs: constants of matvec, vecmat, solve and transpose_solve, then b.
 
@@ -185,7 +194,10 @@ class LinearSolve(Primitive):
     __name__ = "custom_linear_solve"
 
     def __init__(self, graphs: Sequence[Graph | None], captured: Sequence[int]) -> None:
-        self.graphs, self.captured = tuple(graphs), tuple(captured)
+        self.graphs, self.captured = _LinearSolveTuple(*graphs), _LinearSolveTuple(*captured)
+
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {"const_lengths": self.captured, "jaxprs": self.graphs}
 
     def _parts(self, values: Sequence[Any]) -> list[list[Any]]:
         """Split a list like the inputs into the four groups of constants, and b."""

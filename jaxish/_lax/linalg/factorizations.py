@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..._core import graph
 from ..._core.array import Array, tensor_of
+from ..._core.operations import shown_as
 from ..._core.typing import ArrayLike
 from .. import operands as ops
 from .matrices import all_weak, arrays, matrix, symmetrized
@@ -110,9 +111,13 @@ def eig(
 
 def lu(x: ArrayLike) -> list[Array]:
     """Return L (unit diagonal, below) and U in one matrix, the pivots (int32), and the rows' permutation (int32)."""
-    t = matrix("lu", x)
+    return arrays(all_weak(x), *_lu(matrix("lu", x)))
+
+
+@shown_as("lu", lambda t: {})
+def _lu(t: Tensor) -> list[Tensor]:
     factors, pivots, _ = torch.linalg.lu_factor_ex(t)
-    return arrays(all_weak(x), factors, pivots - 1, _permutation(pivots, t.shape[-2]))
+    return [factors, pivots - 1, _permutation(pivots, t.shape[-2])]
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
@@ -124,7 +129,12 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
             f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. Got pivots "
             f"size {t.shape[-1]}"
         )
-    return Array(_permutation(t + 1, permutation_size), all_weak(pivots))
+    return Array(_order_of_swaps(t, permutation_size), all_weak(pivots))
+
+
+@shown_as("lu_pivots_to_permutation", lambda swaps, rows: {"permutation_size": rows})
+def _order_of_swaps(swaps: Tensor, rows: int) -> Tensor:
+    return _permutation(swaps + 1, rows)
 
 
 def _permutation(pivots: Tensor, rows: int) -> Tensor:
@@ -165,8 +175,8 @@ def svd(
         if full_matrices:
             raise ValueError("full_matrices and subset_by_index cannot both be set")
         raise NotImplementedError("subset_by_index not implemented for CPU and GPU; slice the result.")
-    results = arrays(all_weak(x), *Svd(bool(compute_uv), bool(full_matrices))(t))
-    return tuple(results) if compute_uv else results[0]
+    values, *vectors = arrays(all_weak(x), *Svd(bool(compute_uv), bool(full_matrices))(t))
+    return (vectors[0], values, vectors[1]) if compute_uv else values
 
 
 def schur(

@@ -51,6 +51,9 @@ class Cholesky(Factorization):
 
     __name__ = "cholesky"
 
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {}
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[0])]
 
@@ -76,6 +79,11 @@ class Eigh(Factorization):
     def __init__(self, reads_lower: bool) -> None:
         self.reads_lower = reads_lower
 
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {
+            "lower": self.reads_lower, "sort_eigenvalues": True, "subset_by_index": None, "algorithm": None
+        }  # fmt: skip
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         (a,) = inputs
         return [TensorType.of(a), _type(a, a.shape[-1], dtype=_real_dtype(a))]
@@ -100,6 +108,12 @@ class Eig(Factorization):
 
     def __init__(self, left: bool, right: bool, vectors_differentiable: bool) -> None:
         self.left, self.right, self.vectors_differentiable = left, right, vectors_differentiable
+
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {
+            "compute_left_eigenvectors": self.left, "compute_right_eigenvectors": self.right,
+            "enable_eigvec_derivs": self.vectors_differentiable, "implementation": None,
+        }  # fmt: skip
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         (a,) = inputs
@@ -174,6 +188,9 @@ class QR(Factorization):
     def __init__(self, pivoting: bool, full: bool) -> None:
         self.pivoting, self.full = pivoting, full
 
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {"pivoting": self.pivoting, "full_matrices": self.full, "use_magma": None}
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         (a,) = inputs
         m, n = a.shape[-2:]
@@ -230,12 +247,17 @@ def _complement_slope(q: Tensor, dq: Tensor, n: int) -> Tensor:
 
 
 class Svd(Factorization):
-    """U, descending singular values and Vᴴ, or the singular values alone."""
+    """Descending singular values, then U and Vᴴ where the vectors are wanted."""
 
     __name__ = "svd"
 
     def __init__(self, vectors: bool, full: bool) -> None:
         self.vectors, self.full = vectors, full
+
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {
+            "full_matrices": self.full, "compute_uv": self.vectors, "subset_by_index": None, "algorithm": None
+        }  # fmt: skip
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         (a,) = inputs
@@ -244,12 +266,13 @@ class Svd(Factorization):
         values = _type(a, k, dtype=_real_dtype(a))
         if not self.vectors:
             return [values]
-        return [_type(a, m, m if self.full else k), values, _type(a, n if self.full else k, n)]
+        return [values, _type(a, m, m if self.full else k), _type(a, n if self.full else k, n)]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         if not self.vectors:
             return nan_for_nan(lambda m: (torch.linalg.svdvals(m),), inputs[0])
-        return nan_for_nan(lambda m: torch.linalg.svd(m, full_matrices=self.full), inputs[0])
+        u, values, vh = nan_for_nan(lambda m: torch.linalg.svd(m, full_matrices=self.full), inputs[0])
+        return [values, u, vh]
 
     def slope(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
@@ -260,7 +283,7 @@ class Svd(Factorization):
             raise NotImplementedError(
                 "The derivative of svd with full matrices is not implemented: pass full_matrices=False."
             )
-        u, s, vh = results if self.vectors else Svd(True, False)(a)
+        s, u, vh = results if self.vectors else Svd(True, False)(a)
         v = adjoint(vh)
         inner = adjoint(u) @ da @ v
         ds = _real(_diagonal(inner))
@@ -281,13 +304,16 @@ class Svd(Factorization):
         if n > m:
             outside = adjoint(da) @ u
             dv = dv + (outside - v @ (vh @ outside)) / row
-        return [du, ds, adjoint(dv)]
+        return [ds, du, adjoint(dv)]
 
 
 class Schur(Factorization):
     """T and unitary Q with Q T Qᴴ = a, T triangular up to 2 x 2 blocks of real matrices. It has no derivative."""
 
     __name__ = "schur"
+
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {"compute_schur_vectors": True, "sort_eig_vals": False, "select_callable": None}
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[0])] * 2

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array
+from ..._core.operations import shown_as
 from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from .matrices import adjoint, all_weak, arrays, matrix
@@ -21,25 +22,40 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
             "The first argument to householder_product must have at least as many rows as columns, got shape "
             f"{tuple(t.shape)}"
         )
-    return Array(torch.linalg.householder_product(t, scale), all_weak(a, taus))
+    return Array(_product(t, scale), all_weak(a, taus))
 
 
-@in_own_dtypes
+@shown_as("householder_product", lambda t, scale: {})
+def _product(t: Tensor, scale: Tensor) -> Tensor:
+    return torch.linalg.householder_product(t, scale)
+
+
 def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
     """Return Q c, or c Q with left=False, for the product Q of the reflections of `a`; `transpose`: Qᴴ in its place."""
     t, scale = matrix("ormqr", a), matrix("ormqr", taus, 1, rank=1)
     other = matrix("ormqr", c, 2)
+    return Array(_with_product(t, scale, other, bool(left), bool(transpose)), all_weak(a, taus, c))
+
+
+@shown_as("ormqr", lambda t, scale, other, left, transpose: {"left": left, "transpose": transpose})
+@in_own_dtypes
+def _with_product(t: Tensor, scale: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
     rows, columns = t.shape[-2:]
     full = torch.nn.functional.pad(t, (0, rows - columns)) if rows > columns else t[..., :rows]
     q = torch.linalg.householder_product(full, scale)
     q = adjoint(q) if transpose else q
-    return Array(q @ other if left else other @ q, all_weak(a, taus, c))
+    return q @ other if left else other @ q
 
 
 def hessenberg(a: ArrayLike) -> list[Array]:
     """Return upper Hessenberg H, the reflections' vectors stored below its subdiagonal, and their factors tau."""
     t = matrix("hessenberg", a, square=True)
-    return arrays(all_weak(a), *_hessenberg(t))
+    return arrays(all_weak(a), *_shown_hessenberg(t))
+
+
+@shown_as("hessenberg", lambda t: {})
+def _shown_hessenberg(t: Tensor) -> tuple[Tensor, Tensor]:
+    return _hessenberg(t)
 
 
 def _reflector(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -99,20 +115,18 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> list[Array]:
 
     One triangle of `a` is read; the results are those of LAPACK's sytrd and hetrd.
     """
-    t = matrix("tridiagonal", a, square=True)
-    if not lower:
-        # The reduction from the last column on is that of the matrix turned upside down.
-        packed, diagonal, off, taus = _tridiagonal(torch.flip(t, (-2, -1)))
-        upper = torch.triu(torch.flip(packed, (-2, -1)))
-        return arrays(
-            all_weak(a),
-            upper + torch.tril(t, -1),
-            torch.flip(diagonal, (-1,)),
-            torch.flip(off, (-1,)),
-            torch.flip(taus, (-1,)),
-        )
-    packed, diagonal, off, taus = _tridiagonal(t)
-    return arrays(all_weak(a), torch.tril(packed) + torch.triu(t, 1), diagonal, off, taus)
+    return arrays(all_weak(a), *_tridiagonal_of(matrix("tridiagonal", a, square=True), bool(lower)))
+
+
+@shown_as("tridiagonal", lambda t, lower: {"lower": lower})
+def _tridiagonal_of(t: Tensor, lower: bool) -> list[Tensor]:
+    if lower:
+        packed, diagonal, off, taus = _tridiagonal(t)
+        return [torch.tril(packed) + torch.triu(t, 1), diagonal, off, taus]
+    # The reduction from the last column on is that of the matrix turned upside down.
+    packed, *rest = _tridiagonal(torch.flip(t, (-2, -1)))
+    upper = torch.triu(torch.flip(packed, (-2, -1)))
+    return [upper + torch.tril(t, -1), *(torch.flip(r, (-1,)) for r in rest)]
 
 
 @in_own_dtypes

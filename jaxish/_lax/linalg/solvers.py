@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array
+from ..._core.operations import shown_as
 from ..._core.primitive import conjugate
 from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
@@ -45,16 +46,29 @@ def triangular_solve(
         raise ValueError(
             f"Incompatible shapes for arguments to triangular_solve: {tuple(t.shape)} and {tuple(right.shape)}."
         )
-    dtype = t.dtype
-    t, right = widened(t, right)
-    if conjugate_a and t.dtype.is_complex:
-        t = conjugate(t)
-    if transpose_a:
-        t, lower = t.mT, not lower
-    x = torch.linalg.solve_triangular(
-        t, right, upper=not lower, left=bool(left_side), unitriangular=bool(unit_diagonal)
-    ).to(dtype)
+    x = _triangular_solve(
+        t, right, bool(left_side), bool(lower), bool(transpose_a), bool(conjugate_a), bool(unit_diagonal)
+    )
     return Array(x.squeeze(-1 if left_side else -2) if vector else x, all_weak(a, b))
+
+
+@shown_as(
+    "triangular_solve",
+    lambda a, b, left_side, lower, transpose_a, conjugate_a, unit_diagonal: {
+        "left_side": left_side, "lower": lower, "transpose_a": transpose_a, "conjugate_a": conjugate_a,
+        "unit_diagonal": unit_diagonal,
+    },
+)  # fmt: skip
+def _triangular_solve(
+    a: Tensor, b: Tensor, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+) -> Tensor:
+    dtype = a.dtype
+    a, b = widened(a, b)
+    if conjugate_a and a.dtype.is_complex:
+        a = conjugate(a)
+    if transpose_a:
+        a, lower = a.mT, not lower
+    return torch.linalg.solve_triangular(a, b, upper=not lower, left=left_side, unitriangular=unit_diagonal).to(dtype)
 
 
 def tridiagonal_solve(
@@ -81,15 +95,19 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     r = matrix("cholesky_update", r_matrix, square=True, half=True)
     w = matrix("cholesky_update", w_vector, 1, rank=1, half=True)
     check_same_dtypes("cholesky_update", r, w)
+    return Array(_updated(r, w), all_weak(r_matrix, w_vector))
+
+
+@shown_as("cholesky_update", lambda r, w: {})
+def _updated(r: Tensor, w: Tensor) -> Tensor:
     dtype = r.dtype
     r, w = widened(r, w)
     # The triangular factor of R stacked on w: squaring R would lose half of the digits.
     factor = torch.linalg.qr(torch.cat([torch.triu(r), w.unsqueeze(-2)], -2))[1]
     signs = torch.where(torch.diagonal(factor, dim1=-2, dim2=-1) < 0, -1, 1).to(r.dtype)
-    return Array((signs.unsqueeze(-1) * factor).to(dtype), all_weak(r_matrix, w_vector))
+    return (signs.unsqueeze(-1) * factor).to(dtype)
 
 
-@in_own_dtypes
 def symmetric_product(
     a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
 ) -> Array:
@@ -97,8 +115,14 @@ def symmetric_product(
     a = matrix("symmetric_product", a_matrix, half=True)
     c = matrix("symmetric_product", c_matrix, 1, square=True, half=True)
     check_same_dtypes("symmetric_product", a, c)
-    out = alpha * (a @ a.mT) + beta * c
+    out = _symmetric_product(a, c, alpha, beta)
     return Array(torch.tril(out) + torch.tril(out, -1).mT if symmetrize_output else out, all_weak(a_matrix, c_matrix))
+
+
+@shown_as("symmetric_product", lambda a, c, alpha, beta: {"alpha": alpha, "beta": beta})
+@in_own_dtypes
+def _symmetric_product(a: Tensor, c: Tensor, alpha: float, beta: float) -> Tensor:
+    return alpha * (a @ a.mT) + beta * c
 
 
 def qdwh(

@@ -25,6 +25,9 @@ class TridiagonalSolve(Factorization):
     def __init__(self, perturb: bool) -> None:
         self.perturb = perturb
 
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {"perturb_singular": self.perturb}
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[3])]
 

@@ -101,7 +101,7 @@ def svd(
     if not compute_uv:
         (s,) = Svd(False, False)(t)
         return Array(_columns(subset_by_index, s)[0])
-    u, s, vh = Svd(True, bool(full_matrices))(t)
+    s, u, vh = Svd(True, bool(full_matrices))(t)
     if subset_by_index is not None:
         u, s = _columns(subset_by_index, u, s)
         vh = vh[..., subset_by_index[0] : subset_by_index[1], :]
