@@ -3,10 +3,13 @@
 import random
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from expressions import agree_on
 from oracle import agree
+
+import jaxish
 
 WINDOWS = [
     "lax.reduce_window(f,0.,lax.add,(1,2),(1,1),'VALID')",
@@ -43,6 +46,22 @@ WINDOWS = [
 @pytest.mark.parametrize("expression", WINDOWS)
 def test_windows_and_transforms_agree(expression: str) -> None:
     agree_on(expression)
+
+
+@pytest.mark.parametrize("start", [-np.inf, np.float32(-np.inf), jaxish.numpy.float32(-np.inf)])
+def test_gradients_of_windows_that_hold_nothing_but_the_start(start: Any) -> None:
+    x, cotangents = np.full((3, 3), -np.inf, np.float32), np.arange(1, 5, dtype=np.float32).reshape(2, 2)
+    x[0, 0] = 1
+
+    def gradient(j: Any, start: Any) -> Any:
+        largest = lambda x: j.lax.reduce_window(x, start, j.lax.max, (2, 2), (1, 1), "VALID")
+        return lambda x: j.vjp(largest, x)[1](cotangents)[0]
+
+    expected = gradient(jax, -np.inf)(x)
+    np.testing.assert_array_equal(gradient(jaxish, start)(x), expected)
+    np.testing.assert_array_equal(jaxish.jit(gradient(jaxish, start))(x), expected)
+    made_within = jaxish.jit(lambda x: gradient(jaxish, jaxish.numpy.asarray(start))(x))
+    np.testing.assert_array_equal(made_within(x), expected)
 
 
 @pytest.mark.parametrize("seed", range(40))

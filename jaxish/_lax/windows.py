@@ -154,7 +154,7 @@ def _reduced_over(
     real = padded(torch.ones_like(tensors[0], dtype=torch.bool), None, config) if holes and not known else None
     counts = reduce_window_shape_tuple(tensors[0].shape, window, strides, pads, base, dilation)
     if len(tensors) == 1 and (pooled := _pooled(spread[0], computation, window, strides, dilation, counts)) is not None:
-        return [pooled] if from_identity else list(combine([pooled], firsts))
+        return [pooled if from_identity else _beside(pooled, firsts[0], computation)]
     total: Sequence[Tensor] = [f.expand(counts) for f in firsts]
     for place in itertools.product(*map(range, window)):
         spots = tuple(
@@ -183,6 +183,14 @@ def reduce_window_shape_tuple(
             operand_shape, window_dimensions, window_strides, padding, base, dilation, strict=True
         )
     )
+
+
+def _beside(pooled: Tensor, first: Tensor, computation: Any) -> Tensor:
+    if computation is elementwise.add:
+        return pooled + first
+    # Where both are equal the window has the whole cotangent, as from an identity; lax.max would share it out.
+    beats = first > pooled if computation is elementwise.max else first < pooled
+    return torch.where(beats | torch.isnan(first), first, pooled)
 
 
 _POOLED = (elementwise.add, elementwise.max, elementwise.min)
