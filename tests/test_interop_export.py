@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -293,3 +294,20 @@ def test_onnx(name, onnx):
 def test_what_onnx_has_not_is_refused_by_name(function, operator, onnx):
     with pytest.raises(Exception, match=operator):
         onnx(export(function, jnp.eye(3)))
+
+
+def test_nothing_is_compiled_while_torch_exports(monkeypatch):
+    exports, alive = torch.export.export, []
+
+    def beside_a_compilation(*args, **options):
+        other = threading.Thread(target=jaxish.jit(lambda x: jnp.sin(x) + 1).lower(jnp.ones(3)).compile)
+        other.start()
+        other.join(0.2)
+        alive.append(other)
+        assert other.is_alive()
+        return exports(*args, **options)
+
+    monkeypatch.setattr(torch.export, "export", beside_a_compilation)
+    program = export(jnp.cos, jnp.ones(3))
+    alive[0].join()
+    np.testing.assert_allclose(program.module()(torch.zeros(3)), 1.0)

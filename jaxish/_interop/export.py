@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._compile import registry
 from .._compile.lowering import lowered
 from .._core import tree
 from .._core.array import Array, as_array
@@ -39,11 +40,19 @@ def export(fun: Callable[..., Any], *args: Any, dynamic_shapes: Sequence[Any] | 
     given = spec.unflatten(arrays)
     tensors = spec.unflatten(a.to_torch() for a in arrays)
     if dynamic_shapes is None:
-        return _with_wide_indices(torch.export.export(_OfSizes(jitted, given), tensors, strict=False))
+        return _exported(_OfSizes(jitted, given), tensors)
     whole = tuple(_filled(a, s) for a, s in zip(given, dynamic_shapes, strict=True))
     specs = symbolic_args_specs(given, _texts(given, whole), _constraints(whole))
     model = _OfAllSizes(export_for_sizes(jitted)(*specs))
-    return _with_wide_indices(torch.export.export(model, tensors, dynamic_shapes={"args": whole}, strict=False))
+    return _exported(model, tensors, dynamic_shapes={"args": whole})
+
+
+def _exported(model: nn.Module, args: Any, **options: Any) -> Any:
+    # What torch knows of the node that it traces (fx.traceback.current_meta) is the process's, not the thread's (2.13):
+    # a graph that is compiled in the background meanwhile would take it away.
+    with registry.one_at_a_time:
+        program = torch.export.export(model, args, strict=False, **options)
+    return _with_wide_indices(program)
 
 
 def _with_wide_indices(program: Any) -> Any:
