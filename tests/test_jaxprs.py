@@ -151,7 +151,7 @@ def test_text_of_collectives(name):
 
 @pytest.mark.parametrize("name", ["uniform", "normal", "gamma", "permutation"])
 def test_samplers_show_their_bits_and_have_the_same_values(name):
-    arguments = {"gamma": (np.float32([0.5, 2.0, 3.0]),), "permutation": (7,)}.get(name, ((2, 3),))
+    arguments = {"gamma": (np.array([0.5, 2.0, 3.0], np.float32),), "permutation": (7,)}.get(name, ((2, 3),))
     draw = lambda j: lambda k: getattr(j.random, name)(k, *arguments)
     jaxpr = jaxish.make_jaxpr(draw(jaxish))(jaxish.random.key(5))
     assert ("random_gamma" if name == "gamma" else "random_bits") in {e.primitive.name for e in jaxpr.eqns}
