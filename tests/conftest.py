@@ -25,6 +25,14 @@ def freed_memory():
         trim(0)
 
 
+@pytest.fixture(scope="module")
+def unoptimized_jax():
+    """Have JAX compile quickly: where a file's tests compile much and compute little, that is most of their time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def compiled():
     """Run a test on the compiled tier."""

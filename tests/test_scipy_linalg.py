@@ -11,6 +11,8 @@ from oracle import agree
 import jaxish
 from jaxish.scipy import linalg
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(2, 4, 4)).astype(np.float32)
 C = (A + 1j * RNG.normal(size=(2, 4, 4))).astype(np.complex64)

@@ -12,6 +12,8 @@ import scipy.sparse
 import jaxish
 import jaxish.experimental.sparse
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 RNG = np.random.default_rng(0)
 
 
