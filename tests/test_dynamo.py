@@ -1,4 +1,4 @@
-"""torch._dynamo and sympy are imported when something needs them, and then they are what others have."""
+"""torch._dynamo, sympy and the like are imported when something needs them, and then they are what others have."""
 
 import subprocess
 import sys
@@ -15,7 +15,10 @@ def loss(w, x):
 w, x = jnp.ones(3), jnp.ones((4, 3))
 jax.grad(loss)(w, x), jax.jit(jax.vmap(jax.grad(loss), (None, 0)))(w, x[:, None]), jax.hessian(loss)(w, x)
 jax.make_jaxpr(lambda w: jax.jvp(lambda w: loss(w, x), (w,), (w,)))(w)
-assert not {"torch._dynamo", "torch._inductor", "sympy"} & set(sys.modules)
+jax.jit(jax.grad(lambda x: jax.nn.glu(jax.nn.relu(x) ** 3 + jnp.triu(jnp.outer(x[0], x[1]))).sum()))(jnp.ones((4, 4)))
+jax.jit(lambda x, i: (x[i], jnp.argmax(x), x.at[i].add(1.0), jnp.where(x > 0, x, 0.0), jnp.kron(x, x), jnp.max(x)))(x, 1)
+jax.random.gamma(jax.random.key(0), 2.0, (3,)), jax.random.normal(jax.random.key(0), (50_000,)), x[jnp.arange(2), 0]
+assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
 """
 
 USES = {

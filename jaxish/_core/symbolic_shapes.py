@@ -103,9 +103,12 @@ def _answering(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
 _FOR_NUMBERS: dict[str, Callable[..., Any]] = {
     "compute_unbacked_bindings": lambda *_: None,
     "free_unbacked_symbols": lambda _: set(),
+    "guard_int": int,
+    "has_free_symbols": lambda _: False,
     "has_free_unbacked_symbols": lambda _: False,
     "has_guarding_hint": lambda _: True,
     "is_nested_int": lambda _: False,
+    "is_symbolic": lambda _: False,
     "guarding_hint_or_throw": lambda number: number,
     "_iterate_exprs": lambda _: (),
     "_iterate_nodes": lambda _: (),
