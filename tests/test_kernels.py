@@ -39,6 +39,12 @@ def test_draws_of_every_length_are_jaxs(draw, count):
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+def test_draws_made_part_by_part(draw, monkeypatch):
+    monkeypatch.setattr(kernels, "_PART", 999)
+    agree(lambda j: draw(j.random, j.random.key(3), 2000), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
 @pytest.mark.parametrize("tracing", [0.0, 2.0], ids=["while it is compiled", "before it is traced"])
 def test_draws_for_which_no_kernel_is_ready(draw, tracing, monkeypatch):
     monkeypatch.setattr(kernels, "_TRACING", tracing)

@@ -1,7 +1,7 @@
-"""Elementwise functions that are compiled once for blocks of a few fixed sizes and run on arrays of any size.
+"""Elementwise functions that are compiled once and run on arrays of any size.
 
 A random number takes some hundred operations; run one by one over a whole array each of them goes through memory.
-A kernel goes through blocks that stay in cache, and is compiled once per machine instead of once per array size.
+A kernel goes through all of them for a few numbers at a time.
 """
 
 import functools
@@ -22,7 +22,11 @@ _SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1,
 
 _TRACING, _COMPILING = 0.05, 2.0  # seconds that these take, about
 
-_SHORT = 32768  # elements that one C++ function makes as fast as two cores make a large block
+_SHORT = 32768  # elements that the function itself makes in a few milliseconds
+
+_PART = 1 << 22  # elements between which handlers of signals run: some 20 ms of normals
+
+_CPU = torch.device("cpu")
 
 FEW_BLOCKS = (_SMALL, _MEDIUM)  # for kernels with many rows, in which a large block would not stay in cache
 
@@ -31,10 +35,10 @@ FEW_BLOCKS = (_SMALL, _MEDIUM)  # for kernels with many rows, in which a large b
 class Kernel:
     """A function of positions (int64), of `shared` tensors that are given whole, and of rows, element by element.
 
-    It returns one tensor per result, as long as the positions. Short arrays, and long ones of kernels with many rows,
-    are gone through by one C++ function (native_loop.py); else each block size that is met is compiled once. On the tier
-    `auto` short arrays come from the function itself until that has taken as long as tracing it would, and while the
-    C++ compiler is at work. In a graph that is being lowered the function is written out.
+    It returns one tensor per result, as long as the positions. On the CPU it is one C++ function (native_loop.py), whatever
+    the length; on the tier `auto` short arrays come from the function itself until that has taken as long as tracing it
+    would, and while the C++ compiler is at work. Elsewhere, and where there is no compiler, arrays are gone through in
+    blocks, and each block size that is met is compiled once. In a graph that is being lowered the function is written out.
     """
 
     function: Callable[..., Sequence[Tensor]]
@@ -47,24 +51,39 @@ class Kernel:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
         if graph.tracing and lowering.is_lowering():
             return self._spelled_out(count, inputs)
-        is_short = count <= _SHORT
-        if is_short or self.blocks is FEW_BLOCKS:
-            key = self._key(1, inputs)
-            if key in self._bodies or not (is_short and self._runs_itself(key, _TRACING)):
-                body = self._body(key, 1, inputs)
-                source = functools.partial(native_loop.map_source, body, self.shared)
-                native = native_loop.ready(body, "kernel", source, waits=not is_short)
-                if native is not None:
-                    types = [TensorType((count,), t.dtype, t.device) for t in body.out_types]
-                    return native(inputs, types, count)
-            if is_short and self._runs_itself(key, _COMPILING):
-                return self._timed(key, count, inputs)
+        is_short, key = count <= _SHORT, self._key(1, inputs)
+        if key in self._bodies or not self._runs_itself(key, _TRACING, is_short):
+            native = self._native(key, is_short, inputs)
+            if native is not None:
+                return self._by_parts(native, self._bodies[key].out_types, count, inputs)
+        if is_short and self._runs_itself(key, _COMPILING, is_short):
+            return self._timed(key, count, inputs)
         return self._by_blocks(count, inputs)
 
-    def _runs_itself(self, key: Any, seconds: float) -> bool:
-        """Tell whether the function is run as it is: always on the tier `direct`, for so long on `auto`."""
+    def _native(self, key: Any, is_short: bool, inputs: Sequence[Tensor]) -> native_loop.Loop | None:
+        body = self._body(key, 1, inputs)
+        source = functools.partial(native_loop.map_source, body, self.shared)
+        return native_loop.ready(body, "kernel", source, waits=not is_short, at_once=not is_short)
+
+    def _by_parts(
+        self, native: native_loop.Loop, out_types: Sequence[TensorType], count: int, inputs: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Run the C++ function, between whose calls handlers of signals run."""
+        if count <= _PART:
+            types = [TensorType((count,), t.dtype, t.device) for t in out_types]
+            return native([number(0, _CPU), *inputs], types, count)
+        results = [torch.empty(count, dtype=t.dtype, device=t.device) for t in out_types]
+        shared, rows = inputs[: self.shared], inputs[self.shared :]
+        for first in range(0, count, _PART):
+            part = slice(first, min(first + _PART, count))
+            given = [number(first, _CPU), *shared, *(r[part] for r in rows)]
+            native.fill([r[part] for r in results], given, part.stop - first)
+        return results
+
+    def _runs_itself(self, key: Any, seconds: float, is_short: bool) -> bool:
+        """Tell whether no C++ function is asked for: always on the tier `direct`, for so long on `auto`."""
         tier = config.jit_tier.value
-        return tier == "direct" or (tier == "auto" and self._seconds.get(key, 0.0) < seconds)
+        return tier == "direct" or (tier == "auto" and is_short and self._seconds.get(key, 0.0) < seconds)
 
     def _timed(self, key: Any, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
         start = time.perf_counter()
@@ -112,6 +131,12 @@ class Kernel:
             return list(self.function(first + torch.arange(block, device=device), *inputs))
 
         return graph.trace(run, [TensorType((), torch.int64, device), *types]).graph
+
+
+@functools.lru_cache(1024)
+def number(value: int, device: torch.device) -> Tensor:
+    """Return a number as a tensor, for a kernel."""
+    return torch.full((), value, dtype=torch.int64, device=device)
 
 
 def _padded(row: Tensor, block: int) -> Tensor:

@@ -55,7 +55,8 @@ class Source:
 
     The inputs `carried` are the carry, and the first results what it becomes. A loop that is `open_ended` makes at most
     the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
-    steps take little time, by the elements that a step computes. `loops` is how many others there are within.
+    steps take little time, by the elements that a step computes. `loops` is how many others there are within. Steps
+    that are `independent` are made by several threads at once.
     """
 
     text: str
@@ -66,6 +67,7 @@ class Source:
     at_once: int = 1 << 62
     name: str = "a loop"
     loops: int = 0
+    independent: bool = False
 
     def bytes_of_inputs(self, length: int) -> list[int]:
         """Return how many bytes the inputs of a loop of this length have."""
@@ -198,43 +200,57 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
 
 
 def map_source(body: Graph, shared: int) -> Source:
-    """Return the C++ of an elementwise function: inputs (shared, rows), outputs rows; `length` elements each.
+    """Return the C++ of an elementwise function: inputs (first position, shared, rows), outputs rows.
 
-    The body takes the position of one element, the shared tensors, and an element of each row.
+    The body takes the position of one element, the shared tensors, and an element of each row; there are `length` of those.
     """
-    types = body.in_types[1:]
+    types = body.in_types
     sizes = _sizes([*types, *body.out_types])[: len(types)]
-    names = [f"{'c' if i < shared else 'x'}{i}" for i in range(len(types))]
+    names = [f"{'c' if i <= shared else 'x'}{i}" for i in range(len(types))]
     rows = [
-        in_buffer(n if i < shared else f"({n}+n)", t.shape, t.dtype)
+        in_buffer(n if i <= shared else f"({n}+n)", t.shape, t.dtype)
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
     emitter = Emitter(body)
-    results = emitter.emit([Value((), torch.int64, lambda _: "n"), *rows])
+    results = emitter.emit([Value((), torch.int64, lambda _: "(*c0 + n)"), *rows[1:]])
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     declared += [_pointer(f"y{i}", i, t, "out") for i, t in enumerate(body.out_types)]
-    assert all(math.prod(r.shape) == 1 for r in [*rows[shared:], *results])
+    assert all(math.prod(r.shape) == 1 for r in [*rows[shared + 1 :], *results])
     stores = [f"y{i}[n] = {r.load(['0'] * len(r.shape))};" for i, r in enumerate(results)]
     lines = [*emitter.lines, *stores]
-    text = _function(len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", lines, emitter.memory)
-    return Source(text, sizes, shared)
+    text = _function(len(sizes), declared, "for (int64_t n = begin; n < end; ++n)", lines, emitter.memory, _IN_PARTS)
+    return Source(text, sizes, shared + 1, name="a draw", independent=True)
 
 
-def _function(inputs: int, declared: Sequence[str], loop: str, body: Sequence[str], memory: int) -> str:
+_OPENMP = "-fopenmp"  # torch's own, where it is called libgomp.so.1; a compiler without it ignores the pragma
+_WHOLE = 'extern "C" void loop(const int64_t* given)'
+# Each thread has pointers of its own, of which the compiler knows that they do not overlap.
+_PART = "static void part(const int64_t* given, int64_t begin, int64_t end)"
+_IN_PARTS = f"""{_WHOLE} {{
+  const int64_t length = given[0], threads = given[1];
+  #pragma omp parallel for num_threads(threads) if(threads > 1)
+  for (int64_t i = 0; i < threads; ++i) part(given, length * i / threads, length * (i + 1) / threads);
+}}
+"""
+
+
+def _function(
+    inputs: int, declared: Sequence[str], loop: str, body: Sequence[str], memory: int, caller: str = ""
+) -> str:
+    """Return the function, or a part of it that the `caller` calls."""
     text = "\n    ".join(body)
     shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
     given = [
-        "const int64_t length = given[0];",
-        "const bool reverse = given[1];",
+        *([] if caller else ["const int64_t length = given[0];", "const bool reverse = given[1];"]),
         "const void* const* in = (const void* const*)(given + 2);",
         f"void* const* out = (void* const*)in + {inputs};",
         *([f"const Memory memory({memory});"] if memory else []),
     ]
     head = "\n  ".join([*given, *shifts, *declared])
-    signature = 'extern "C" void loop(const int64_t* given)'
+    signature = _PART if caller else _WHOLE
     complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
     functions = f"{complex}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
-    return f"{PRELUDE}{functions}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n"
+    return f"{PRELUDE}{functions}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
 
 
 class NativeLoop:
@@ -249,9 +265,12 @@ class NativeLoop:
         self.function.argtypes = [ctypes.c_char_p]
         self.function.restype = None
 
-    def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int = 1, reverse: bool = False) -> None:
-        """Run the loop on contiguous inputs, filling contiguous outputs."""
-        self.function(_packer(2 + len(inputs) + len(outputs))(length, reverse, *inputs, *outputs))
+    def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int = 1, how: int = 0) -> None:
+        """Run the loop on contiguous inputs, filling contiguous outputs.
+
+        `how` is whether it runs in reverse, or by how many threads where its steps are independent.
+        """
+        self.function(_packer(2 + len(inputs) + len(outputs))(length, how, *inputs, *outputs))
 
 
 @functools.cache
@@ -276,6 +295,8 @@ def _begun(source: str, name: str = "a loop") -> "_Build | NativeLoop | None":
     # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
     command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off"]
     command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
+    if _IN_PARTS in source:
+        command.append(_OPENMP)
     key = cache.key_of(command, source)
     loop = _loaded.get(key) or _from_cache(key)
     if loop is None:
@@ -312,7 +333,7 @@ class _Build:
             raise
         command = [*command, str(text), "-o", str(self._library)]
         # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
-        self._others = iter([command])
+        self._others = iter([command, *([[c for c in command if c != _OPENMP]] if _OPENMP in command else [])])
         self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
         self._tell = progress.begun(name)
         self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
@@ -399,6 +420,8 @@ class Loop:
         made = [t.data_ptr() for t in outputs]
         if self.source.open_ended:
             self._run_to_its_end(places, made)
+        elif self.source.independent:
+            self.native(places, made, length, torch.get_num_threads() if length >= _SHARED_OUT else 1)
         elif length <= self.source.at_once:
             self.native(places, made, length, reverse)
         else:
@@ -433,6 +456,8 @@ class Loop:
             count = _next_count(count, time.perf_counter() - start)
 
 
+_SHARED_OUT = 1 << 15  # steps, from which on it pays to start threads
+
 # torch's fastest way to memory, by which Inductor's code gets its own (2.9 to 2.13): a quarter of torch.empty's time.
 _uninitialized = torch._C._dynamo.guards._empty_strided_cpu  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -457,17 +482,20 @@ def _next_count(count: int, seconds: float) -> int:
     return min(max(int(count * min(0.05 / max(seconds, 1e-6), 100)), 1), 1 << 40)
 
 
-def ready(body: Graph, key: Hashable, source: Callable[[], Source], waits: bool = True) -> Loop | None:
+def ready(
+    body: Graph, key: Hashable, source: Callable[[], Source], waits: bool = True, at_once: bool = False
+) -> Loop | None:
     """Return the native loop over `body`, or None where it runs step by step.
 
     Which it is, the tier says (executable.py): never native on `direct`, at once on `compiled`, and from the second
-    run on `auto`, which `waits` for the compiler or looks at it; the first may become native on its way (`upcoming`).
+    run on `auto`, which `waits` for the compiler or looks at it; the first may become native on its way (`upcoming`),
+    or waits, too (`at_once`).
     """
     tier = config.jit_tier.value
     if tier == "direct" or debugging.is_on():
         return None
     entry = ("native loop", key)
-    if tier == "auto" and entry not in body.cache:
+    if tier == "auto" and not at_once and entry not in body.cache:
         body.cache[entry] = _Awaited()
         return None
     found = body.cache.get(entry)

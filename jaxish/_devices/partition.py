@@ -15,6 +15,7 @@ from torch import Tensor, fx
 
 from .._core import graph, operators
 from .._core.boxes import Box
+from .._core.dimensions import broadcast_shape
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.operators import Kind, aten
 from .._core.primitive import Primitive
@@ -179,7 +180,7 @@ def part_of(
     """Return the boxes of a primitive's inputs that a box of one of its results is made of, and what makes it."""
     if not primitive.is_elementwise:
         return primitive.part(index, box, types)
-    shape = torch.broadcast_shapes(*(t.shape for t in types))
+    shape = broadcast_shape(*(t.shape for t in types))
     boxes = _aligned([t.shape for t in types], shape, box)
     return None if boxes is None else (boxes, lambda *parts: primitive(*parts)[index])
 

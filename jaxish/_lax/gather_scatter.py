@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._core import dtypes, narrow, selection, unsigned
 from .._core.array import Array, as_array, tensor_of
+from .._core.dimensions import broadcast_shape
 from .._core.extended import moves_elements
 from .._core.graph import is_plain_evaluation
 from .._core.operations import shown_as
@@ -73,7 +74,7 @@ def _windows(
         places.append(start)
     if places:
         shape = (*batch, *(1,) * len(kept))
-        places[0] = places[0].expand(torch.broadcast_shapes(places[0].shape, shape))
+        places[0] = places[0].expand(broadcast_shape(places[0].shape, shape))
     return _Windows(indexed, covered, places, inside, batch, kept)
 
 

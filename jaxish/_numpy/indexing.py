@@ -17,6 +17,7 @@ from torch import Tensor
 
 from .._core import dtypes, errors, functorch, graph, unsigned
 from .._core.array import Array, default_torch_device, from_numpy, is_abstract, tensor_of
+from .._core.dimensions import broadcast_shape
 from .._core.operations import is_recorded
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
@@ -291,22 +292,13 @@ def _read(t: Tensor, plan: Plan, mode: GatherScatterMode, fill_value: Any = None
         return view
     dims = [d for d, _ in plan.arrays]
     indices = [i for _, i in plan.arrays]
-    _check_broadcast(indices)
+    broadcast_shape(*(i.shape for i in indices))  # raises for shapes that do not go together
     found = take_elements(view, indices, mode, fill_value, dims)
     return _move_front(found, _batch_rank(indices), plan.position)
 
 
 def _batch_rank(indices: Sequence[Tensor]) -> int:
     return max(i.dim() for i in indices)
-
-
-def _check_broadcast(indices: Sequence[Tensor]) -> None:
-    if len(indices) > 1:
-        try:
-            torch.broadcast_shapes(*(i.shape for i in indices))
-        except RuntimeError:
-            shapes = [tuple(i.shape) for i in indices]
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
 
 
 def _move_front(t: Tensor, count: int, position: int) -> Tensor:
@@ -384,9 +376,8 @@ def put_index(
         return _write_back(t, plan, new)
     dims = [d for d, _ in plan.arrays]
     indices = [i for _, i in plan.arrays]
-    _check_broadcast(indices)
     view = plan.view(t)
-    batch = torch.broadcast_shapes(*(i.shape for i in indices))
+    batch = broadcast_shape(*(i.shape for i in indices))
     rest = [n for d, n in enumerate(view.shape) if d not in dims]
     result = (*rest[: plan.position], *batch, *rest[plan.position :])
     values = _broadcast_values(values, result)

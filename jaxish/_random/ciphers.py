@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._compile.kernels import FEW_BLOCKS, Kernel
 from .._compile.structured import Opaque
+from .._core.dimensions import broadcast_shape
 from .._core.graph import TensorType
 from .._core.primitive import Dims
 
@@ -35,7 +36,7 @@ class Cipher(Opaque):
         return (self.__name__, {}) if self.__name__ == "threefry2x32" else None
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
-        shape = torch.broadcast_shapes(*(t.shape for t in inputs))
+        shape = broadcast_shape(*(t.shape for t in inputs))
         return [TensorType(tuple(shape), torch.int32, inputs[0].device)] * self.results
 
     def run(self, *inputs: Tensor) -> list[Tensor]:

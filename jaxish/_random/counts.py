@@ -25,6 +25,7 @@ from .._compile.lowering import while_loop
 from .._compile.structured import Opaque
 from .._core import dtypes
 from .._core.array import Array, as_array, check_arraylike, tensor_of
+from .._core.dimensions import broadcast_shape
 from .._core.extended import refuse
 from .._core.graph import TensorType
 from .._core.primitive import Dims, Undifferentiated, batch_front
@@ -85,7 +86,7 @@ class _Rounds(Undifferentiated, Opaque):
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         shapes = {x.shape[:-1] for x in inputs}
-        batch = shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes)
+        batch = shapes.pop() if len(shapes) == 1 else broadcast_shape(*shapes)
         return [TensorType((*batch, self.count), self.dtype, inputs[0].device)]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile.kernels import FEW_BLOCKS, Kernel
+from .._compile.kernels import FEW_BLOCKS, Kernel, number
 from .._compile.structured import Opaque
 from .._core import functorch, graph
 from .._core.array import from_numpy
 from .._core.boxes import Box
+from .._core.dimensions import broadcast_shape
 from .._core.graph import TensorType
 from .._core.operations import is_recorded
 from .._core.primitive import Dims, Undifferentiated, batch_front
@@ -139,7 +140,7 @@ class Draw(Undifferentiated, Opaque):
 
     def _batch(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
         shapes = {inputs[0].shape[:-2], *(p.shape[:-1] for p in inputs[1:])}
-        return tuple(shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes))
+        return tuple(shapes.pop() if len(shapes) == 1 else broadcast_shape(*shapes))
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         shape = (*self._batch(inputs), self.count)
@@ -181,7 +182,7 @@ class Draw(Undifferentiated, Opaque):
         return [f.expand(t.shape) for f, t in zip(found, self.out_types(*inputs), strict=True)]
 
     def _whole_count(self, device: torch.device) -> Tensor:
-        return _number(self.count if self.total is None else self.total, device)
+        return number(self.count if self.total is None else self.total, device)
 
     def _together(self, lanes: int, keys: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
         def spread(column: Tensor) -> Tensor:
@@ -251,11 +252,6 @@ def positions_in(grid: Tensor, numbers: Tensor) -> Tensor:
         found = found + numbers % size * distance
         numbers = numbers // size
     return found + numbers * words[3]
-
-
-@functools.lru_cache(256)
-def _number(value: int, device: torch.device) -> Tensor:
-    return torch.full((), value, dtype=torch.int64, device=device)
 
 
 _LONG = 4096  # from here on, a batch of arrays is drawn one after the other

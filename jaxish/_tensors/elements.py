@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .._core import config, dtypes, functorch, graph, narrow, selection, unsigned
+from .._core.dimensions import broadcast_shape
 from .._core.graph import TensorType, is_plain_evaluation
 from .._core.operations import is_recorded, shown_as
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
@@ -155,7 +156,7 @@ def _take_elements(
     if place is not None:
         return operand[place]
     if 0 in sizes:
-        shape = (*torch.broadcast_shapes(*(i.shape for i in indices)), *operand.shape[len(indices) :])
+        shape = (*broadcast_shape(*(i.shape for i in indices)), *operand.shape[len(indices) :])
         if 0 not in shape[: len(shape) - operand.dim() + len(indices)]:
             raise TypeError(
                 f"Slice size at index {sizes.index(0)} in gather op is out of range, must be within [0, 0 + 1), got 1."
@@ -196,7 +197,7 @@ def put_elements(
     element is updated twice.
     """
     count = len(indices)
-    batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
+    batch = indices[0].shape if count == 1 else broadcast_shape(*(i.shape for i in indices))
     number = math.prod(batch)
     if not number or 0 in operand.shape:
         return operand
@@ -212,7 +213,7 @@ def _put_elements(
 ) -> Tensor:
     count = len(indices)
     sizes, rest = operand.shape[:count], operand.shape[count:]
-    batch = indices[0].shape if count == 1 else torch.broadcast_shapes(*(i.shape for i in indices))
+    batch = indices[0].shape if count == 1 else broadcast_shape(*(i.shape for i in indices))
     number = math.prod(batch)
     inside = _known_inside(indices, sizes)
     repeats = combine == "set" and not unique and number > 1

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._compile.kernels import Kernel
 from .._compile.structured import Opaque
+from .._core.dimensions import broadcast_shape
 from .._core.primitive import Dims, Primitive, TensorType, differentiable
 from .._core.target import Target
 
@@ -98,7 +99,7 @@ class _ElementwisePrimitive(Primitive):
         return (_IN_JAX[self.__name__], {}) if self.__name__ in _IN_JAX and not self.parameters else None
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
-        shape = torch.broadcast_shapes(*(t.shape for t in inputs))
+        shape = broadcast_shape(*(t.shape for t in inputs))
         return [TensorType(tuple(shape), inputs[0].dtype, inputs[0].device)]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
@@ -138,7 +139,7 @@ class _ElementwisePrimitive(Primitive):
                 total = term if total is None else total + term
         if total is None:
             return [None]
-        return [total.expand(torch.broadcast_shapes(*(p.shape for p in primals)))]
+        return [total.expand(broadcast_shape(*(p.shape for p in primals)))]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]

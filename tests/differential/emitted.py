@@ -72,7 +72,7 @@ def check(dtype: torch.dtype, count: int, random: np.random.Generator) -> tuple[
     loop = native_loop._compiled(lambda: native_loop.map_source(body, 0))
     assert loop is not None
     given = [torch.from_numpy(v) for v in (x, y)]
-    found = loop(given, [TensorType((count,), t.dtype, _CPU) for t in body.out_types], count)
+    found = loop([torch.tensor(0), *given], [TensorType((count,), t.dtype, _CPU) for t in body.out_types], count)
     cases, failures = 0, []
     for (name, function, target), result in zip(chosen, found, strict=True):
         lanes = _defined(name, x, y)

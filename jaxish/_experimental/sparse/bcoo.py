@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..._core import dtypes, errors
 from ..._core.array import Array, is_abstract, tensor_of
+from ..._core.dimensions import broadcast_shape
 from ..._core.promotion import convert
 from ..._core.tree import register_pytree_node_class
 from ..._core.typing import ArrayLike, DTypeLike
@@ -272,7 +273,7 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     """Return the array with its elements in the order of their indices."""
     data, indices = mat.tensors
     batch, sparse, dense = mat.layout.split(mat.shape)
-    own = torch.broadcast_shapes(data.shape[: len(batch)], indices.shape[: len(batch)])
+    own = broadcast_shape(data.shape[: len(batch)], indices.shape[: len(batch)])
     indices = indices.expand(*own, *indices.shape[-2:])
     sizes = [n + 1 for n in sparse]  # padding comes last in each dimension
     clamped = torch.minimum(indices.to(torch.int64), torch.tensor(sparse, dtype=torch.int64, device=data.device))
@@ -312,7 +313,7 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     data, indices = mat.tensors
     layout = mat.layout
     batch, sparse, dense = layout.split(mat.shape)
-    own = torch.broadcast_shapes(data.shape[: len(batch)], indices.shape[: len(batch)])
+    own = broadcast_shape(data.shape[: len(batch)], indices.shape[: len(batch)])
     count = math.prod(sparse)
     keys = over_batch(keys_of(indices, sparse), own)
     if nse is None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._core.array import Array, tensor_of
+from ..._core.dimensions import broadcast_shape
 from ..._core.tree import register_pytree_node_class
 from ..._core.typing import ArrayLike, DTypeLike
 from ..._lax.contraction import DotDimensionNumbers, dot_general
@@ -166,7 +167,7 @@ def bcsr_expanded(indices: Array, indptr: Array) -> Tensor:
     """Return rows and columns of the elements, as the indices of a BCOO array."""
     columns, ends = tensor_of(indices), tensor_of(indptr)[..., 1:].to(torch.int64)
     nse = columns.shape[-1]
-    batch = torch.broadcast_shapes(columns.shape[:-1], ends.shape[:-1])
+    batch = broadcast_shape(columns.shape[:-1], ends.shape[:-1])
     ends = ends.expand(*batch, ends.shape[-1])
     # An element's row is how many rows end at or before it.
     counts = torch.zeros((*batch, nse + 1), dtype=torch.int64, device=columns.device)

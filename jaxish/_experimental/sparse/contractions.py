@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..._core import dtypes
 from ..._core.array import Array, tensor_of
+from ..._core.dimensions import broadcast_shape
 from ..._core.promotion import convert, promote
 from ..._core.typing import ArrayLike, DTypeLike
 from ..._lax.contraction import DotDimensionNumbers, canonical_numbers, check_numbers, dot_general, result_dtype
@@ -149,7 +150,7 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, numbers: Any, shape: Shape, dtype: torc
         for which, (mat, dims) in enumerate(((lhs, left_batch), (rhs, right_batch)))
     ]
     (a, i), (b, j) = parts
-    front = torch.broadcast_shapes(i.shape[:-2], j.shape[:-2])
+    front = broadcast_shape(i.shape[:-2], j.shape[:-2])
     i, j = i.unsqueeze(-2), j.unsqueeze(-3)
     of_i, of_j = [d - lhs.n_batch for d in left], [d - rhs.n_batch for d in right]
     overlap = (i[..., of_i] == j[..., of_j]).all(-1)
@@ -235,7 +236,7 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: ArrayLike) -> Array:
     sizes = tuple(t.shape[:first])
     limit = torch.tensor(sizes[sp_mat.n_batch :], dtype=indices.dtype, device=indices.device) - 1
     wide = torch.minimum(indices, limit).clamp(min=0)
-    batch = torch.broadcast_shapes(wide.shape[: sp_mat.n_batch], sizes[: sp_mat.n_batch])
+    batch = broadcast_shape(wide.shape[: sp_mat.n_batch], sizes[: sp_mat.n_batch])
     place = _places(
         wide.expand(*batch, *wide.shape[-2:]), (*batch, *sizes[sp_mat.n_batch :]), range(sp_mat.n_batch, first)
     )
@@ -258,13 +259,13 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         )
     n_batch = min(lhs.n_batch, rhs.n_batch)
     lhs, rhs = (bcoo_update_layout(m, n_batch=n_batch) for m in (lhs, rhs))
-    shape = torch.broadcast_shapes(lhs.shape, rhs.shape)
+    shape = broadcast_shape(lhs.shape, rhs.shape)
     _, sparse, _ = lhs.layout.split(tuple(shape))
     (a, b), weak = promote("bcoo_multiply_sparse", lhs.data, rhs.data)
     i, j = (tensor_of(m.indices).unsqueeze(d) for m, d in ((lhs, -2), (rhs, -3)))
     both = [d for d in range(lhs.n_sparse) if lhs.shape[n_batch + d] != 1 and rhs.shape[n_batch + d] != 1]
     overlap = (i[..., both] == j[..., both]).all(-1)
-    own = tuple(torch.broadcast_shapes(overlap.shape[:n_batch], a.shape[:n_batch], b.shape[:n_batch]))
+    own = tuple(broadcast_shape(overlap.shape[:n_batch], a.shape[:n_batch], b.shape[:n_batch]))
     nse = lhs.nse * rhs.nse
     keys = nonzero_keys(over_batch(overlap, own).flatten(1), nse)
     values = (a.unsqueeze(n_batch + 1) * b.unsqueeze(n_batch)).flatten(n_batch, n_batch + 1)

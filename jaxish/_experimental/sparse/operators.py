@@ -10,7 +10,7 @@ import torch
 
 from ..._core import dtypes
 from ..._core.array import Array, tensor_of
-from ..._core.dimensions import canonical_axes
+from ..._core.dimensions import broadcast_shape, canonical_axes
 from ..._core.promotion import promote
 from ..._core.typing import DTypeLike
 from ..._lax.gather_scatter import GatherDimensionNumbers
@@ -40,7 +40,7 @@ def add(x: Any, y: Any) -> Any:
     if isinstance(x, BCOO) and isinstance(y, BCOO):
         return _joined(x, y)
     sparse, other = (x, asarray(y)) if isinstance(x, BCOO) else (y, asarray(x))
-    if torch.broadcast_shapes(other.shape, sparse.shape) != other.shape:
+    if broadcast_shape(other.shape, sparse.shape) != other.shape:
         raise NotImplementedError(
             "Addition between a sparse array X and a dense array Y is not implemented when the output shape is larger "
             "than Y.shape. This is to prevent silent densification of a large sparse array. If this is your intent, you "
@@ -59,7 +59,7 @@ def _joined(x: BCOO, y: BCOO) -> BCOO:
         raise NotImplementedError("Addition between sparse matrices with different batch/dense dimensions.")
     n_batch = x.n_batch
     i, j = map(tensor_of, (x.indices, y.indices))
-    batch = torch.broadcast_shapes(i.shape[:n_batch], j.shape[:n_batch], a.shape[:n_batch], b.shape[:n_batch])
+    batch = broadcast_shape(i.shape[:n_batch], j.shape[:n_batch], a.shape[:n_batch], b.shape[:n_batch])
     data, indices = (
         torch.cat([t.expand(*batch, *t.shape[n_batch:]) for t in pair], n_batch) for pair in ((a, b), (i, j))
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..._core.dimensions import broadcast_shape
 from ..._core.graph import TensorType, is_plain_evaluation
 from ..._core.primitive import Dims, Primitive, batch_front, instantiate
 from .decompositions import adjoint
@@ -22,7 +23,7 @@ def solve_systems(a: Tensor, b: Tensor, method: "Solution | None" = None) -> Ten
     b = b.reshape((1,) * (a.dim() - b.dim()) + tuple(b.shape))  # which torch would take for a batch of vectors
     if method is None and is_plain_evaluation():
         return torch.linalg.solve_ex(a, b).result
-    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     return (method or _SOLUTION)(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))[0]
 
 

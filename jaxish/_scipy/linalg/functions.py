@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..._core import dtypes
 from ..._core.array import Array, tensor_of
+from ..._core.dimensions import broadcast_shape
 from ..._core.graph import TensorType
 from ..._core.promotion import convert, tensor
 from ..._core.torch_modes import in_own_dtypes
@@ -116,7 +117,7 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     if form.shape[-1] != vectors.shape[-1]:
         raise ValueError(f"Input array shapes must match: Z: {tuple(vectors.shape)} vs. T: {tuple(form.shape)}")
     common = torch.promote_types(form.dtype, vectors.dtype)
-    batch = torch.broadcast_shapes(form.shape[:-2], vectors.shape[:-2])
+    batch = broadcast_shape(form.shape[:-2], vectors.shape[:-2])
     given = [t.to(common).expand(*batch, *t.shape[-2:]) for t in (form, vectors)]
     found, turned = _COMPLEX_FORM(*given)
     return Array(found), Array(turned)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..._core import dtypes
 from ..._core.array import Array, check_arraylike, default_torch_device, from_numpy
+from ..._core.dimensions import broadcast_shape
 from ..._core.promotion import convert, promote, promote_inexact, tensor
 from ..._core.typing import ArrayLike, DTypeLike
 from ..._numpy.arguments import float_dtype
@@ -28,7 +29,7 @@ def _vectors(function: str, *xs: Any) -> tuple[list[Tensor], bool]:
     check_arraylike(function, *xs)
     found, weak = promote(function, *xs)
     found = [t.reshape(1) if not t.dim() else t for t in found]
-    batch = torch.broadcast_shapes(*(t.shape[:-1] for t in found))
+    batch = broadcast_shape(*(t.shape[:-1] for t in found))
     return [t.expand(*batch, t.shape[-1]) for t in found], weak
 
 

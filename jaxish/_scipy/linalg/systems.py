@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..._core import dtypes
 from ..._core.array import Array, tensor_of
+from ..._core.dimensions import broadcast_shape
 from ..._core.graph import TensorType
 from ..._core.promotion import convert
 from ..._core.torch_modes import in_own_dtypes
@@ -233,7 +234,7 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
         raise ValueError(f"Incompatible shapes for Sylvester equation:\nA: {a.shape}\nB: {b.shape}\nC: {c.shape}")
     if method not in _SYLVESTER:
         raise ValueError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
-    batch = torch.broadcast_shapes(*(x.shape[:-2] for x in (a, b, c)))
+    batch = broadcast_shape(*(x.shape[:-2] for x in (a, b, c)))
     tensors = [tensor_of(x).expand(*batch, *x.shape[-2:]) for x in (a, b, c)]
     x = _SYLVESTER[method](*tensors)
     of_a, of_b = (tensor_of(eigvals(Array(t))) for t in tensors[:2])
