@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, narrow, unsigned
+from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.dimensions import broadcast_shape, canonical_axis
 from .._core.primitive import conjugate
@@ -42,9 +42,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     if dtype is torch.bool:
         return torch.matmul(a.to(torch.float32), b.to(torch.float32)) > 0
     if dtypes.is_inexact_tensor(dtype):
-        if dtype.itemsize == 1:
-            return narrow.via_wide(torch.matmul, a, b)
-        return torch.matmul(a, b)
+        return torch.matmul(a, b) if dtype.itemsize > 2 else unsigned.matmul(a, b)
     return unsigned.matmul(a, b)
 
 
