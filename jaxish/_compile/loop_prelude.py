@@ -21,6 +21,8 @@ _TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
                                 __attribute__((simd("notinbranch"))) double name(double); }
 SIMD(sin) SIMD(cos) SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
 SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
+extern "C" { __attribute__((simd("notinbranch"))) float atan2f(float, float);
+             __attribute__((simd("notinbranch"))) double atan2(double, double); }
 #endif
 #define OVERLOAD(name) static inline float name##_(float x) { return name##f(x); } \
                        static inline double name##_(double x) { return name(x); }
@@ -37,6 +39,8 @@ static inline float tanh_(float x) {  // XLA's
   return std::abs(x) < float(@TANH_IS_LINEAR@) ? x : y * polynomial(top, y * y) / polynomial(bottom, y * y);
 }
 static inline double tanh_(double x) { return tanh(x); }
+static inline float atan2_(float y, float x) { return atan2f(y, x); }
+static inline double atan2_(double y, double x) { return atan2(y, x); }
 struct Memory {  // for the arrays of a call
   char* const place;
   explicit Memory(size_t bytes) : place((char*)std::malloc(bytes)) {}
