@@ -17,6 +17,7 @@ from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
+from .._transforms.repeated import compiled_when_repeated
 from .arguments import no_out
 
 PrecisionLike = Any
@@ -213,6 +214,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return Array(unsigned.mul(x.reshape(-1, 1), y.reshape(1, -1)), weak)
 
 
+@compiled_when_repeated
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the Kronecker product: each element of `a` times all of `b`."""
     (x, y), weak = promote("kron", a, b)
@@ -227,6 +229,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return Array(unsigned.mul(left, right).reshape(shape), weak)
 
 
+@compiled_when_repeated
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
