@@ -24,7 +24,9 @@ CALLS = {
     "percentile": lambda xp: xp.numpy.percentile(xp.numpy.asarray(V), 30.0),
     "median along": lambda xp: xp.numpy.median(xp.numpy.asarray(X), axis=1),
     "std with a flag": lambda xp: xp.numpy.std(xp.numpy.asarray(X), 0, keepdims=True, ddof=1),
-    "interp": lambda xp: xp.numpy.interp(xp.numpy.asarray(V), xp.numpy.asarray(V[:5]), xp.numpy.asarray(X[0, :1] + V[:5])),
+    "interp": lambda xp: xp.numpy.interp(
+        xp.numpy.asarray(V), xp.numpy.asarray(V[:5]), xp.numpy.asarray(X[0, :1] + V[:5])
+    ),
     "isclose": lambda xp: xp.numpy.isclose(xp.numpy.asarray(V), xp.numpy.asarray(V), equal_nan=True),
     "weak": lambda xp: xp.numpy.var(xp.numpy.asarray(V) * 0 + 2.0),
     "cross": lambda xp: xp.numpy.cross(xp.numpy.asarray(X[:, :3]), xp.numpy.asarray(X[:, 1:])),

@@ -458,9 +458,12 @@ def from_numpy(values: np.ndarray | np.generic, device: torch.device | None = No
 
 
 def _from_numpy(values: np.ndarray | np.generic, device: torch.device | None) -> Tensor:
-    native = values.dtype if values.dtype.isnative else values.dtype.newbyteorder("=")
-    values = np.array(values, dtype=native, order="C", copy=True)
-    target, device = dtypes.to_torch(values.dtype), device or default_torch_device()
+    device = device or default_torch_device()
+    if type(values) is np.ndarray and values.dtype in _AS_THEY_ARE:
+        tensor = torch.from_numpy(values.copy())
+        return tensor if device.type == "cpu" else tensor.to(device)
+    values = np.array(values, dtype=values.dtype.newbyteorder("="), order="C", copy=True)
+    target = dtypes.to_torch(values.dtype)
     if values.dtype.type.__module__ == "ml_dtypes":
         if values.dtype in dtypes.SMALL_INTEGERS:
             values = values.astype(np.int8)
@@ -511,6 +514,7 @@ def device_of(*values: Any) -> torch.device:
 
 
 _SCALARS = (bool, int, float, complex)
+_AS_THEY_ARE = frozenset(map(np.dtype, ("?", "i1", "i2", "i4", "u1", "f4", "c8")))  # dtypes that no option narrows
 _SYMBOLS = (torch.SymInt, torch.SymFloat)  # sizes, and formulas of them, in a trace for all sizes
 _ARRAYLIKE = (Array, np.ndarray, np.generic, *_SCALARS, *_SYMBOLS)
 
@@ -555,6 +559,8 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
     """
     if isinstance(x, Array):
         return x
+    if type(x) is np.ndarray and x.dtype in _AS_THEY_ARE and not transfers.watching:
+        return Array(from_numpy(x, device))
     if isinstance(x, _SCALARS) and not isinstance(x, np.generic):
         return number(x if type(x) in _SCALARS else _plain_scalar(x), device)
     if transfers.watching:
