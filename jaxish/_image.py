@@ -22,6 +22,7 @@ from ._core.typing import ArrayLike
 from ._lax.contraction import contract
 from ._lax.precision import Precision, PrecisionLike, compute_types
 from ._numpy.arguments import float_dtype
+from ._transforms.repeated import compiled_when_repeated
 
 
 class ResizeMethod(enum.Enum):
@@ -65,6 +66,7 @@ _NAMES = {
 }
 
 
+@compiled_when_repeated
 def resize(
     image: ArrayLike, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True,
     precision: PrecisionLike = Precision.HIGHEST,

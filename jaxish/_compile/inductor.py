@@ -198,8 +198,11 @@ def _onednn_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _with_onednn_products(module: GraphModule) -> GraphModule:
-    """Return the graph with its large float32 matrix products on the CPU done by oneDNN in place of MKL."""
-    if not torch.backends.mkldnn.is_available():
+    """Return the graph with its large float32 matrix products on the CPU done by oneDNN in place of MKL.
+
+    Where there are no vectors of 512 bits, MKL is a tenth faster.
+    """
+    if not torch.backends.mkldnn.is_available() or "AVX512" not in torch.backends.cpu.get_cpu_capability():
         return module
 
     def by_onednn(product: fx.Node) -> None:

@@ -18,26 +18,27 @@ template <class T> struct Complex {
   friend Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
   friend Complex operator-(Complex a) { return {-a.re, -a.im}; }
   friend Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
-  friend Complex operator/(Complex a, Complex b) {
-    const bool wide = std::abs(b.re) >= std::abs(b.im);
+  // Choices of numbers, without branches, and inlined however long: else there are no vectors.
+  __attribute__((always_inline)) friend inline Complex operator/(Complex a, Complex b) {
+    const T above = std::abs(b.re), beside = std::abs(b.im), left = std::abs(a.re), right = std::abs(a.im), end = T(Inf);
+    const bool wide = above >= beside;
     const T most = wide ? b.re : b.im, rest = wide ? b.im : b.re, ratio = rest / most, size = most + rest * ratio;
-    const T first = wide ? a.re : a.im, second = wide ? a.im : -a.re;
-    const T re = (first + (wide ? a.im : a.re) * ratio) / size, im = (second - (wide ? a.re : -a.im) * ratio) / size;
-    const bool by_zero = b.re == 0 && b.im == 0 && (a.re == a.re || a.im == a.im);
-    const bool vast = (std::isinf(a.re) || std::isinf(a.im)) && std::isfinite(b.re) && std::isfinite(b.im);
-    const bool by_vast = std::isfinite(a.re) && std::isfinite(a.im) && (std::isinf(b.re) || std::isinf(b.im));
-    const Complex p = vast ? a.signs() : a, q = by_vast ? b.signs() : b;
-    const T scale = vast ? T(Inf) : T(0), endless = std::copysign(T(Inf), b.re);
-    const Complex other = by_zero ? Complex(endless * a.re, endless * a.im)
-                                  : Complex(scale * (p.re * q.re + p.im * q.im), scale * (p.im * q.re - p.re * q.im));
-    const bool is_other = re != re && im != im && (by_zero || vast || by_vast);
-    return {is_other ? other.re : re, is_other ? other.im : im};
+    const T first = wide ? a.re : a.im, second = wide ? a.im : -a.re, third = wide ? a.re : -a.im;
+    const T re = (first + (wide ? a.im : a.re) * ratio) / size, im = (second - third * ratio) / size;
+    const bool by_zero = (above == 0) & (beside == 0) & ((a.re == a.re) | (a.im == a.im));
+    const bool vast = ((left == end) | (right == end)) & (above < end) & (beside < end);
+    const bool by_vast = (left < end) & (right < end) & ((above == end) | (beside == end));
+    const T endless = std::copysign(end, b.re), scale = vast ? end : T(0);
+    const T p = vast ? std::copysign(T(left == end), a.re) : a.re, q = vast ? std::copysign(T(right == end), a.im) : a.im;
+    const T r = by_vast ? std::copysign(T(above == end), b.re) : b.re;
+    const T s = by_vast ? std::copysign(T(beside == end), b.im) : b.im;
+    const T other_re = by_zero ? endless * a.re : scale * (p * r + q * s);
+    const T other_im = by_zero ? endless * a.im : scale * (q * r - p * s);
+    const bool is_other = (re != re) & (im != im) & (by_zero | vast | by_vast);
+    return {is_other ? other_re : re, is_other ? other_im : im};
   }
   friend bool operator==(Complex a, Complex b) { return a.re == b.re && a.im == b.im; }
   friend bool operator!=(Complex a, Complex b) { return a.re != b.re || a.im != b.im; }
-  Complex signs() const {  // 1 or -1 for an infinite part, 0 for another
-    return {std::copysign(T(std::isinf(re)), re), std::copysign(T(std::isinf(im)), im)};
-  }
 };
 #define COMPLEX template <class T> static inline Complex<T>
 template <class T, class S> static inline T convert(Complex<S> z) {
@@ -65,7 +66,19 @@ COMPLEX exp_(Complex<T> z) {  // in two halves, each of which is in range where 
   __complex__ T w; __real__ w = z.re; __imag__ w = z.im; w = function(w); return {__real__ w, __imag__ w}; }
 #define LIBRARY(name) BORROWED(name, float, __builtin_c##name##f) BORROWED(name, double, __builtin_c##name)
 LIBRARY(sin) LIBRARY(cos) LIBRARY(tan) LIBRARY(sinh) LIBRARY(cosh) LIBRARY(tanh) LIBRARY(asin) LIBRARY(acos) LIBRARY(atan)
-LIBRARY(asinh) LIBRARY(acosh) LIBRARY(atanh) LIBRARY(log) LIBRARY(sqrt)
+LIBRARY(asinh) LIBRARY(acosh) LIBRARY(atanh) BORROWED(log, double, __builtin_clog) BORROWED(sqrt, double, __builtin_csqrt)
+// In double precision, where squares of float32 neither overflow nor lose their digits.
+static inline Complex<float> log_(Complex<float> z) {
+  const double x = z.re, y = z.im, square = x * x + y * y;
+  return {float(std::abs(x) == Inf || std::abs(y) == Inf ? Inf : log_(square) / 2), atan2_(z.im, z.re)};
+}
+static inline Complex<float> sqrt_(Complex<float> z) {
+  const double x = std::abs(z.re), y = std::abs(z.im), root = std::sqrt((std::sqrt(x * x + y * y) + x) / 2);
+  const bool endless = y == Inf;
+  const float more = endless | (x == Inf) ? float(Inf) : float(root), other = root == 0 ? 0.f : float(y / (2 * root));
+  const float less = endless ? float(Inf) : other;
+  return {z.re >= 0 ? more : less, std::copysign(z.re >= 0 ? less : more, z.im)};
+}
 COMPLEX tanh_backward(Complex<T> cotangent, Complex<T> y) { return cotangent * conjugate(1 - y * y); }
 COMPLEX sigmoid_backward(Complex<T> cotangent, Complex<T> y) { return cotangent * conjugate((1 - y) * y); }
 COMPLEX expm1_(Complex<T> z) {

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 from torch._ops import HigherOrderOperator
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .._core import graph
 from .._core.graph import Graph, TensorType
@@ -29,6 +30,8 @@ from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, i
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
 _MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
+_ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
+_WORK_OF_CALL = 16  # multiplications within it that take as long as an element
 _LINE = 64  # bytes, of a cache
 _MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
 _MOST_SQUARED = 64  # powers of complex numbers that are products
@@ -40,6 +43,7 @@ _UNDERSTOOD = {
     "alpha", "rounding_mode", "min", "max", "keepdim", "dtype", "layout", "device", "pin_memory", "memory_format",
     "non_blocking",
 }  # fmt: skip
+_BY_NAME = ("add", "sub", "rsub", "view", "copy_", "split_with_sizes", "split", "unbind")  # which `_call` looks at
 _SEVERAL_RESULTS = ("split_with_sizes", "split", "unbind")
 
 
@@ -128,12 +132,15 @@ class Emitter:
         """Whether there are loops whose steps are counted as they are made."""
         return self._made["counts"] > 0
 
-    def emit(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
+    def emit(self, inputs: Sequence[Value], carries: range = range(0), apart: bool = False) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results.
 
-        The first results are what the inputs `carries` become. Those that are updates of them are not stored.
+        The first results are what the inputs `carries` become. Those that are updates of them are not stored. Nor is
+        anything stored where the results lie `apart` from all that is read: it is computed where it is to be.
         """
         found = self._computed_from(inputs, carries)
+        if apart:
+            return [self._held(v) if found.count(v) > 1 else v for v in found]
         kept = [v.is_update_of(c) for v, c in zip(found, inputs[carries.start : carries.stop], strict=False)]
         return self._settled(found, [*kept, *[False] * (len(found) - len(kept))])
 
@@ -181,6 +188,11 @@ class Emitter:
             if not isinstance(meta, Tensor):
                 return Value((), torch.bool, _no_element)
             value = self.several[node][0]
+        elif self._is_compound(name, node):
+            self.several[node] = self._spelled(node)
+            if not isinstance(meta, Tensor):
+                return Value((), torch.bool, _no_element)
+            value = self.several[node][0]
         elif name in _SEVERAL_RESULTS or (isinstance(node.target, Primitive) and name in INSTRUCTIONS):
             return Value((), torch.bool, _no_element)  # nothing reads it but getitem, which looks at the node
         elif not isinstance(meta, Tensor) or meta.dtype not in C_TYPES or _namespace(node) != "aten":
@@ -203,6 +215,37 @@ class Emitter:
                 value = self.stored(value)
         assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
         return value
+
+    def _is_compound(self, name: str, node: fx.Node) -> bool:
+        """Tell whether an operator of torch's is one that only its decomposition says something about."""
+        if _namespace(node) != "aten" or name in OPERATORS or name in REDUCTIONS or name in loop_views.VIEWS:
+            return False
+        if name in _BY_NAME or hasattr(self, f"_compute_{name}"):
+            return False
+        from torch._decomp import decomposition_table
+
+        return node.target in decomposition_table and not node.target._schema.is_mutable  # pyright: ignore
+
+    def _spelled(self, node: fx.Node) -> list[Value]:
+        """Emit an operator as torch's decomposition of it has it; return its results."""
+        from torch._decomp import decomposition_table
+
+        arguments, spec = tree_flatten((node.args, node.kwargs))
+        places = [i for i, a in enumerate(arguments) if isinstance(a, fx.Node)]
+
+        def function(*tensors: Tensor) -> list[Tensor]:
+            given = dict(zip(places, tensors, strict=True))
+            args, kwargs = tree_unflatten([given.get(i, a) for i, a in enumerate(arguments)], spec)
+            found = decomposition_table[node.target](*args, **kwargs)  # pyright: ignore
+            return [found] if isinstance(found, Tensor) else list(found)
+
+        types = [TensorType.of(arguments[i].meta["val"]) for i in places]
+        body = graph.trace(function, types, lowering=LOOP).graph
+        if any(n.target is node.target for n in body.module.graph.nodes):
+            raise Unsupported(str(node.target))
+        inner, results = self._inner(body, [self._held(self.values[arguments[i]]) for i in places])
+        self.lines += inner.lines
+        return results
 
     def _same_bits(self, shape: tuple[int, ...], x: Value, dtype: torch.dtype) -> Value:
         kind, parts = C_TYPES[dtype], x.dtype.itemsize // dtype.itemsize
@@ -238,8 +281,14 @@ class Emitter:
 
     def _called(self, name: str, node: fx.Node) -> list[Value]:
         """Emit a call of a C++ function on small arrays, for each of a batch; return its results."""
-        call = loop_matrices.CALLS[name](*self._arguments(node), **node.kwargs)
+        given = self._arguments(node)
+        if name == "_linalg_svd" and all(u.target is operator.getitem and u.args[1] == 1 for u in node.users):
+            given = [given[0], False, False]  # no vectors, which torch's svdvals asks for all the same
+        call = loop_matrices.CALLS[name](*given, **node.kwargs)
         values = [value for value, _ in call.operands]
+        size = math.prod(values[0].shape)
+        self._made["room"] += _ROOM_OF_CALL * size  # what is done with the results costs little beside the call
+        self.work += size * values[0].shape[-1] // _WORK_OF_CALL
         types = [*((v.shape, v.dtype) for v in values), *((shape, dtype) for shape, dtype, _ in call.made)]
         names = [self._declared(shape, dtype) for shape, dtype in types]
         self.lines += carry_over(names[: len(values)], [replace(v, place=None) for v in values])
@@ -698,7 +747,7 @@ class Emitter:
         name, count = f"v{next(self._names)}", math.prod(shape)
         self.work += count
         self._made["elements"] += count
-        if self._made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"]:
+        if self._made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"] + self._made["room"]:
             raise Unsupported("the body is large")
         if count <= _MOST_ON_STACK:
             self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")

@@ -4,6 +4,7 @@ Each operator is a call per matrix (or row) of a batch, of a function that works
 as LAPACK's do, and by LAPACK's methods: Gaussian elimination with row pivoting, Householder reflections with its signs.
 The loops that need them (filters, samplers, Newton's method) call them on matrices of a few rows, for which a call of LAPACK
 by way of torch costs a hundred times the work. Innermost loops run along rows, for which the compiler has vectors.
+Beyond `_SMALL` rows, and for eigenvalues and singular values, LAPACK itself is called (lapack.py).
 """
 
 import math
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from .._core.graph import Graph
 from .loop_operators import C_TYPES
 from .loop_values import Unsupported, Value
 from .loop_views import expand
 
-_MOST_ROWS = 64  # beyond, LAPACK's blocks win
-_MOST_OF_TALL = 8192  # elements of a matrix that has more rows
+_SMALL = 64  # rows: beyond, LAPACK's blocks win
+_MOST_ROWS = 512
+_MOST_OF_TALL = 1 << 18  # elements of a matrix that has more rows
 _MOST_SORTED = 1024
 _MOST_GREATEST = 32  # that are kept in order while the others pass by
 
@@ -137,6 +140,35 @@ def _solve_factored(factors: Value, pivots: Value, right: Value, left: bool = Tr
     return Call(function, [*given, (right, 2)], [], [2])
 
 
+def _eigh(x: Value, triangle: str = "L", vectors: bool = True) -> Call:
+    made = [_of_batch(x, x.dtype, x.shape[-1]), _of_batch(x, x.dtype, *x.shape[-2:])]
+    return Call(_named("eigh", x, _square(x), triangle == "L"), [(x, 2)], made, [1, 2])
+
+
+def _svd(x: Value, full: bool = False, vectors: bool = True, *, driver: str | None = None) -> Call:
+    *_, rows, columns = x.shape
+    least = min(rows, columns)
+    if not 0 < least <= _MOST_ROWS or rows * columns > _MOST_OF_TALL or not x.dtype.is_floating_point or driver:
+        raise Unsupported(f"the singular values of {x.dtype}{list(x.shape)}")
+    left, right = (rows, columns) if full else (least, least)
+    made = [
+        _of_batch(x, x.dtype, rows, left if vectors else 0),
+        _of_batch(x, x.dtype, least),
+        _of_batch(x, x.dtype, right, columns if vectors else 0),
+    ]
+    return Call(_named("svd", x, rows, columns, full, vectors), [(x, 2)], made, [1, 2, 3])
+
+
+def _eig(x: Value, vectors: bool = True) -> Call:
+    dtype = x.dtype.to_complex()
+    made = [_of_batch(x, dtype, x.shape[-1]), _of_batch(x, dtype, *x.shape[-2:])]
+    return Call(_named("eig", x, _square(x), vectors), [(x, 2)], made, [1, 2])
+
+
+def _eigenvalues(x: Value) -> Call:
+    return _eig(x, vectors=False)
+
+
 def _determinant(x: Value) -> Call:
     return Call(_named("determinant", x, _square(x)), [(x, 2)], [_of_batch(x, x.dtype)], [1])
 
@@ -177,9 +209,23 @@ CALLS: Mapping[str, Callable[..., Call]] = {
     "linalg_lu_factor_ex": _factors,
     "lu_unpack": _unpacked,
     "linalg_lu_solve": _solve_factored,
+    "_linalg_eigh": _eigh,
+    "_linalg_svd": _svd,
+    "linalg_eig": _eig,
+    "linalg_eigvals": _eigenvalues,
     "sort": _sorted,
     "topk": _greatest,
 }
+
+
+_SORTING = ("sort", "topk")
+_PRIMITIVES = ("cholesky", "eigh", "eig", "qr", "svd", "lu")  # that are spelled out in those
+
+
+def is_factorizing(body: Graph) -> bool:
+    """Tell whether a graph factorizes matrices."""
+    names = {getattr(n.target, "__name__", "").split(".")[0] for n in body.module.graph.nodes}
+    return not names.isdisjoint(CALLS.keys() - _SORTING | set(_PRIMITIVES))
 
 
 def arguments(call: Call, names: Sequence[str], shapes: Sequence[tuple[int, ...]], element: str) -> tuple[int, str]:
@@ -192,7 +238,9 @@ def arguments(call: Call, names: Sequence[str], shapes: Sequence[tuple[int, ...]
     return batch, ", ".join(places)
 
 
-PRELUDE = r"""
+PRELUDE = (
+    f"constexpr int SMALL = {_SMALL};  // rows\n"
+    r"""
 #define MATRICES(...) template <class T, __VA_ARGS__> static void
 #if defined(__GNUC__) && !defined(__clang__)
 #define ROW _Pragma("GCC ivdep") for  // along a row, of which no element is another one's
@@ -203,6 +251,7 @@ template <class T> static inline void swap_rows(T* a, int first, int second, int
   if (first != second) ROW (int j = 0; j < n; ++j) { T t = a[first*n+j]; a[first*n+j] = a[second*n+j]; a[second*n+j] = t; }
 }
 MATRICES(int n) eliminate(T* a, int32_t* pivots) {  // LU with row pivoting, in place; pivots count from 1
+  if constexpr (n > SMALL) return large_eliminate<T, n>(a, pivots);
   for (int k = 0; k < n; ++k) {
     int p = k;
     for (int i = k + 1; i < n; ++i) if (std::abs(a[i*n+k]) > std::abs(a[p*n+k])) p = i;
@@ -217,6 +266,7 @@ MATRICES(int n) eliminate(T* a, int32_t* pivots) {  // LU with row pivoting, in 
 }
 MATRICES(int n, int m, bool upper, bool left, bool unit) solve_triangular(const T* a, T* b) {
   // From the right, b is m by n, and x a = b is the solution of the transposed system for each row.
+  if constexpr (n > SMALL) return large_triangular<T, n, m>(a, b, upper, left, unit);
   constexpr bool down = upper != left;
   for (int j = 0; j < (left ? 1 : m); ++j)
     for (int s = 0; s < n; ++s) {
@@ -270,6 +320,7 @@ MATRICES(int n) inverse(T* a, T* x, int32_t* info) {
   solve_factored<T, n, n>(a, pivots, x);
 }
 MATRICES(int n, bool upper) cholesky(T* a, int32_t* info) {  // of the triangle that it makes; the other one becomes 0
+  if constexpr (n > SMALL) { *info = large_cholesky<T, n>(a, upper); return; }
   T row[n];
   *info = 0;
   for (int k = 0; k < n; ++k) {
@@ -305,6 +356,7 @@ MATRICES(int n) reflect(T* a, int from, const T* v, int rows, T scale) {
 }
 MATRICES(int m, int n, int kept) qr(T* a, T* q, T* r) {
   constexpr int steps = m < n ? m : n;
+  if constexpr (n > SMALL || m * n > 8192) return large_qr<T, m, n, kept>(a, q, r);
   T scales[steps], v[m];
   for (int k = 0; k < steps; ++k) {
     const int rows = m - 1 - k;
@@ -374,3 +426,4 @@ MATRICES(int n, int columns, bool descending) sort(T* a, int64_t* places) {
   }
 }
 """
+)

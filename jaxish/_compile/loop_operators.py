@@ -119,7 +119,7 @@ OPERATORS = {
     "nextafter": _floating("std::nextafter({0}, {1})"),
     "xlogy": _floating("xlogy({0}, {1})"),
     "lgamma": _floating("lgamma_({0})"),
-    "atan2": _floating("std::atan2({0}, {1})"),
+    "atan2": _floating("atan2_({0}, {1})"),
     "maximum": Operator({"iuf": "maximum({0}, {1})", "b": "{0} | {1}"}),
     "minimum": Operator({"iuf": "minimum({0}, {1})", "b": "{0} & {1}"}),
     "bitwise_and": _bitwise("&"),

@@ -4,7 +4,9 @@ Each function here is defined for all values. Integers wrap around by unsigned a
 the width, conversions to integers saturate (NaN becomes zero), division by zero gives what XLA gives.
 """
 
-PRELUDE = r"""#if defined(__GNUC__) && !defined(__clang__)
+from . import decompositions
+
+_TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
 // Partial redundancies stay: without them GCC (12) makes branches of selections, for which it has no vectors.
 #pragma GCC optimize("no-tree-pre")
 #endif
@@ -19,11 +21,26 @@ PRELUDE = r"""#if defined(__GNUC__) && !defined(__clang__)
                                 __attribute__((simd("notinbranch"))) double name(double); }
 SIMD(sin) SIMD(cos) SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
 SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
+extern "C" { __attribute__((simd("notinbranch"))) float atan2f(float, float);
+             __attribute__((simd("notinbranch"))) double atan2(double, double); }
 #endif
 #define OVERLOAD(name) static inline float name##_(float x) { return name##f(x); } \
                        static inline double name##_(double x) { return name(x); }
-OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(tanh) OVERLOAD(asin) OVERLOAD(acos)
-OVERLOAD(atan) OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
+OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(asin) OVERLOAD(acos) OVERLOAD(atan)
+OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
+template <int n> static inline float polynomial(const float (&c)[n], float x) {  // the highest power first
+  float sum = c[0];
+  for (int i = 1; i < n; ++i) sum = std::fma(sum, x, c[i]);
+  return sum;
+}
+static inline float tanh_(float x) {  // XLA's
+  constexpr float top[] = {@TANH_NUMERATOR@}, bottom[] = {@TANH_DENOMINATOR@}, bound = @TANH_BOUND@;
+  const float y = x < -bound ? -bound : x > bound ? bound : x;
+  return std::abs(x) < float(@TANH_IS_LINEAR@) ? x : y * polynomial(top, y * y) / polynomial(bottom, y * y);
+}
+static inline double tanh_(double x) { return tanh(x); }
+static inline float atan2_(float y, float x) { return atan2f(y, x); }
+static inline double atan2_(double y, double x) { return atan2(y, x); }
 struct Memory {  // for the arrays of a call
   char* const place;
   explicit Memory(size_t bytes) : place((char*)std::malloc(bytes)) {}
@@ -165,3 +182,13 @@ template <int n> static inline int64_t at(int64_t i) {  // an index, which count
 }
 template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
 """
+
+
+def _with_constants(text: str) -> str:
+    for name in ("TANH_NUMERATOR", "TANH_DENOMINATOR", "TANH_BOUND", "TANH_IS_LINEAR"):
+        value = getattr(decompositions, name)
+        text = text.replace(f"@{name}@", repr(value).strip("()"))
+    return text
+
+
+PRELUDE = _with_constants(_TEXT)

@@ -4,9 +4,12 @@ A tile of rows by the numbers of a vector is summed up over the inner dimension,
 tiles of narrower vectors. Rows of a single column are dot products in several sums, which JAX's order is not, either.
 """
 
-MOST_PRODUCTS = 1 << 21  # of one matrix product: beyond, BLAS wins
+_FEW_PRODUCTS = 1 << 21  # of one matrix product: beyond, BLAS wins
+MOST_PRODUCTS = 1 << 27
 
-PRELUDE = r"""
+PRELUDE = (
+    f"constexpr int64_t FEW_PRODUCTS = {_FEW_PRODUCTS};\n"
+    r"""
 FUNCTION dot(const T* a, const T* b, int n) {
   constexpr int lanes = 8;
   T sums[lanes] = {}, rest = 0;
@@ -38,7 +41,9 @@ static inline void tiles(const T* a, const T* b, T* out) {
   if constexpr (end < columns) tiles<T, rows, inner, columns, lanes / 2, end>(a, b, out);
 }
 template <class T, int rows, int inner, int columns> static void product(const T* a, const T* b, T* out) {
-  if constexpr (std::is_floating_point_v<T> && columns == 1) {
+  if constexpr (std::is_floating_point_v<T> && int64_t(rows) * inner * columns > FEW_PRODUCTS) {
+    large_product<T, rows, inner, columns>(a, b, out);
+  } else if constexpr (std::is_floating_point_v<T> && columns == 1) {
     for (int i = 0; i < rows; ++i) out[i] = dot(a + i*inner, b, inner);
   } else if constexpr (std::is_floating_point_v<T> && rows >= 4) {
     tiles<T, rows, inner, columns, 64 / sizeof(T), 0>(a, b, out);
@@ -57,3 +62,4 @@ template <class T, int rows, int inner, int columns> static void product(const T
   }
 }
 """
+)

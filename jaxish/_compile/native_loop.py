@@ -32,9 +32,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._core import cache, config, debugging, machine
+from .._core import cache, config, debugging, graph, machine
 from .._core.graph import Graph, TensorType
-from . import loop_complex, loop_matrices, loop_products, progress
+from . import lapack, loop_complex, loop_matrices, loop_products, progress
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -141,12 +141,17 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
 
 
 _MOST_OF_A_GRAPH = 16384  # elements of what a graph takes and returns together: beyond, kernels in parallel win
+_MOST_ALONE = 1 << 19  # if it factorizes matrices, or has complex numbers, which other compilers do not write out
 _MOST_WORK = 1 << 23  # elements that the loops of a graph compute: some 10 ms in which nothing can interrupt them
 
 
 def is_small(body: Graph) -> bool:
     """Tell whether a graph is one that may become a C++ function (`Whole`)."""
-    return sum(map(_size, (*body.in_types, *body.out_types))) <= _MOST_OF_A_GRAPH
+    elements = sum(map(_size, (*body.in_types, *body.out_types)))
+    if elements <= _MOST_OF_A_GRAPH or elements > _MOST_ALONE:
+        return elements <= _MOST_OF_A_GRAPH
+    types = map(graph.type_of, body.module.graph.nodes)
+    return loop_matrices.is_factorizing(body) or any(t is not None and t.dtype.is_complex for t in types)
 
 
 def graph_source(body: Graph, name: str = "a graph") -> Source:
@@ -158,7 +163,7 @@ def graph_source(body: Graph, name: str = "a graph") -> Source:
     types = body.in_types
     sizes = _sizes([*types, *body.out_types])[: len(types)]
     emitter = Emitter(body, most_work=_MOST_WORK)
-    results = emitter.emit([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)])
+    results = emitter.emit([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)], apart=True)
     if emitter.work > _MOST_WORK:
         raise Unsupported("the loops are long")
     declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types)]
@@ -249,7 +254,7 @@ def _function(
     head = "\n  ".join([*given, *shifts, *declared])
     signature = _PART if caller else _WHOLE
     complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
-    functions = f"{complex}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
+    functions = f"{complex}{lapack.PRELUDE}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
     return f"{PRELUDE}{functions}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
 
 
@@ -260,6 +265,7 @@ class NativeLoop:
         """Load the library; its file is not needed any more. Raises `OSError`."""
         loaded = ctypes.CDLL(str(library))
         weakref.finalize(self, _ctypes.dlclose, loaded._handle).atexit = False
+        lapack.connect(loaded)
         self.function = loaded.loop
         # All in one row of bytes, given as the place where they lie: a fifth of the time of ctypes' own conversions.
         self.function.argtypes = [ctypes.c_char_p]

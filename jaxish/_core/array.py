@@ -458,8 +458,12 @@ def from_numpy(values: np.ndarray | np.generic, device: torch.device | None = No
 
 
 def _from_numpy(values: np.ndarray | np.generic, device: torch.device | None) -> Tensor:
+    device = device or default_torch_device()
+    if type(values) is np.ndarray and values.dtype in _AS_THEY_ARE:
+        tensor = torch.from_numpy(values.copy())
+        return tensor if device.type == "cpu" else tensor.to(device)
     values = np.array(values, dtype=values.dtype.newbyteorder("="), order="C", copy=True)
-    target, device = dtypes.to_torch(values.dtype), device or default_torch_device()
+    target = dtypes.to_torch(values.dtype)
     if values.dtype.type.__module__ == "ml_dtypes":
         if values.dtype in dtypes.SMALL_INTEGERS:
             values = values.astype(np.int8)
@@ -510,6 +514,7 @@ def device_of(*values: Any) -> torch.device:
 
 
 _SCALARS = (bool, int, float, complex)
+_AS_THEY_ARE = frozenset(map(np.dtype, ("?", "i1", "i2", "i4", "u1", "f4", "c8")))  # dtypes that no option narrows
 _SYMBOLS = (torch.SymInt, torch.SymFloat)  # sizes, and formulas of them, in a trace for all sizes
 _ARRAYLIKE = (Array, np.ndarray, np.generic, *_SCALARS, *_SYMBOLS)
 
@@ -554,11 +559,12 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
     """
     if isinstance(x, Array):
         return x
+    if type(x) is np.ndarray and x.dtype in _AS_THEY_ARE and not transfers.watching:
+        return Array(from_numpy(x, device))
+    if isinstance(x, _SCALARS) and not isinstance(x, np.generic):
+        return number(x if type(x) in _SCALARS else _plain_scalar(x), device)
     if transfers.watching:
         transfers.check("host-to-device", type(x).__name__)
-    if isinstance(x, _SCALARS) and not isinstance(x, np.generic):
-        dtype, weak = dtypes.lattice_type(x if type(x) in _SCALARS else _plain_scalar(x))
-        return Array(scalar_tensor(x, dtypes.to_torch(dtype), device), weak)
     if isinstance(x, np.ndarray | np.generic):
         if isinstance(x, np.ma.MaskedArray):
             raise ValueError(
@@ -579,6 +585,19 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
     if plain := foreign_arrays.found(foreign_arrays.plain_values, x):
         return as_array(plain(x), device)
     raise TypeError(f"Value {x!r} with type {type(x)} is not a valid JAX type.{errors.way_from_torch(x)}")
+
+
+def number(x: Any, device: torch.device | None = None) -> Array:
+    """Return a bool, int, float or complex of Python's as an Array, as `as_array` does. Jitted functions are given many."""
+    if transfers.watching:
+        transfers.check("host-to-device", type(x).__name__)
+    dtype, weak = dtypes.lattice_type(x)
+    make: Any = scalar_tensor if graph.tracing else _number  # in a graph it is what others are filled with
+    return Array(make(x, dtypes.TO_TORCH[dtype], device or default_torch_device()), weak)
+
+
+def _number(value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.scalar_tensor(value, dtype=dtype, device=device)  # half of the time of torch.full
 
 
 def _plain_scalar(x: Any) -> Any:

@@ -32,6 +32,14 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Spec]:
     return leaves, spec if spec.num_nodes == 1 else _in_order(spec)
 
 
+def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of `tree`: less work than `flatten`."""
+    try:
+        return optree.tree_leaves(tree, namespace=NAMESPACE)
+    except TypeError as error:
+        raise _sorting_error(error) from error
+
+
 _LEAF = optree.treespec_leaf(namespace=NAMESPACE)
 _ordered: dict[Spec, Spec] = {}  # specs that compare equal whatever order their keys were given in
 _MOST_ORDERED = 4096

@@ -217,7 +217,8 @@ def _work_dtype(a: Tensor, b: Tensor, dtype: torch.dtype) -> torch.dtype:
 def _mm(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of matrices or of two batches of them, of one dtype."""
     if a.dtype in ops.INEXACT.dtypes or a.is_cpu:
-        return torch.mm(a, b) if a.dim() == 2 and a.dtype not in unsigned.SIGNED else unsigned.matmul(a, b)
+        is_plain = a.dim() == 2 and a.dtype not in unsigned.SIGNED and a.dtype.itemsize > 2
+        return torch.mm(a, b) if is_plain else unsigned.matmul(a, b)
     return _integer_matmul(a, b)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, unsigned
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
@@ -64,7 +64,8 @@ def dot_product_attention(
         logits = torch.where(counted, logits, -0.7 * torch.finfo(torch.float32).max)
     logits = logits.float()
     weights = torch.softmax(logits, -1).to(k.dtype)
-    found = torch.einsum("bnts,bsnh->btnh", weights, v)
+    made = unsigned.product_dtype(weights, v)
+    found = torch.einsum("bnts,bsnh->btnh", weights.to(made), v.to(made)).to(v.dtype)
     if lengths[0] is not None:
         found = found * (torch.arange(q.shape[1], device=q.device) < lengths[0][:, None])[:, :, None, None].to(
             found.dtype

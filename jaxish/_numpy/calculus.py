@@ -14,6 +14,7 @@ from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
+from .._transforms.repeated import compiled_when_repeated
 from .contractions import operands
 from .cumulative import cumsum
 from .joining import concatenate
@@ -72,6 +73,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     return Array(torch.cat(parts) if len(parts) > 1 else found, is_weak(ary))
 
 
+@compiled_when_repeated
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int | None = None
 ) -> Array | list[Array]:
@@ -121,6 +123,7 @@ def _gradient_along(t: torch.Tensor, h: Any, axis: int) -> torch.Tensor:
     return torch.cat([slopes.narrow(axis, 0, 1), inner, slopes.narrow(axis, n - 2, 1)], axis)
 
 
+@compiled_when_repeated
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """Return the integral of `y` along `axis` by the trapezoidal rule, at points `x` or in steps of `dx`."""
     check_arraylike("trapezoid", y, *([] if x is None else [x]))
@@ -136,6 +139,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     return Array(0.5 * (width * (t[..., 1:] + t[..., :-1])).sum(-1))
 
 
+@compiled_when_repeated
 def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Array:
     """Return `p` with jumps of more than `discont` (half a period) along `axis` reduced by multiples of `period`."""
     check_arraylike("unwrap", p, period)
@@ -159,6 +163,7 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
     return concatenate([Array(t.narrow(axis, 0, 1), weak), rest + cumsum(correction, axis)], axis)
 
 
+@compiled_when_repeated
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: ArrayLike | None = None
 ) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, narrow, unsigned
+from .._core import dtypes, unsigned
 from .._core.array import Array
 from .._core.dimensions import broadcast_shape, canonical_axis
 from .._core.primitive import conjugate
@@ -17,6 +17,7 @@ from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
+from .._transforms.repeated import compiled_when_repeated
 from .arguments import no_out
 
 PrecisionLike = Any
@@ -42,9 +43,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     if dtype is torch.bool:
         return torch.matmul(a.to(torch.float32), b.to(torch.float32)) > 0
     if dtypes.is_inexact_tensor(dtype):
-        if dtype.itemsize == 1:
-            return narrow.via_wide(torch.matmul, a, b)
-        return torch.matmul(a, b)
+        return torch.matmul(a, b) if dtype.itemsize > 2 else unsigned.matmul(a, b)
     return unsigned.matmul(a, b)
 
 
@@ -215,6 +214,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return Array(unsigned.mul(x.reshape(-1, 1), y.reshape(1, -1)), weak)
 
 
+@compiled_when_repeated
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the Kronecker product: each element of `a` times all of `b`."""
     (x, y), weak = promote("kron", a, b)
@@ -229,6 +229,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return Array(unsigned.mul(left, right).reshape(shape), weak)
 
 
+@compiled_when_repeated
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:

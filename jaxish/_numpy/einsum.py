@@ -138,6 +138,8 @@ def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Te
         return torch.einsum(equation, *(t.to(torch.float32) for t in taken)) > 0
     if dtype.itemsize == 1 and dtype.is_floating_point:
         return torch.einsum(equation, *(t.to(torch.float32) for t in taken)).to(dtype)
+    if len(taken) == 2 and (wide := unsigned.product_dtype(taken[0], taken[1])) is not dtype:
+        return torch.einsum(equation, *(t.to(wide) for t in taken)).to(dtype)
     return unsigned.via_bits(lambda *ts: _summed(equation, ts), *taken)
 
 

@@ -12,6 +12,7 @@ from .._core.graph import is_plain_evaluation
 from .._core.promotion import promote_inexact
 from .._core.typing import ArrayLike
 from .._tensors import arithmetic
+from .._transforms.repeated import compiled_when_repeated
 from . import ufunc_reductions
 from .arguments import pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc
@@ -231,6 +232,7 @@ def _sinc(a: Tensor) -> Tensor:
     return selection.where(small, series, torch.sin(away) / away)
 
 
+@compiled_when_repeated
 def i0(x: ArrayLike) -> Array:
     """Return the modified Bessel function of the first kind, order 0. Raises `ValueError` for complex numbers."""
     a, weak = _one("i0", x)

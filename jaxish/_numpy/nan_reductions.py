@@ -12,6 +12,7 @@ from .._core.dimensions import canonical_axes
 from .._core.primitive import conjugate
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
+from .._transforms.repeated import compiled_when_repeated
 from . import reductions
 from .arguments import Axis, no_out
 from .reductions import mask_of, static_axis, sum_tensor
@@ -76,6 +77,7 @@ def nanprod(
     return reductions.prod(_replaced(t, 1.0) if _inexact(t) else a, axis, dtype, None, keepdims, initial, where)
 
 
+@compiled_when_repeated
 def nanmean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     where: ArrayLike | None = None,
@@ -91,6 +93,7 @@ def nanmean(
     return Array(nansum(a, axis, name, None, keepdims, where=where)._tensor / count._tensor)
 
 
+@compiled_when_repeated
 def nanvar(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     where: ArrayLike | None = None, mean: ArrayLike | None = None,
@@ -126,6 +129,7 @@ def nanvar(
     return Array(convert(selection.where(count > 0, spread, math.nan), result))
 
 
+@compiled_when_repeated
 def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     where: ArrayLike | None = None, mean: ArrayLike | None = None,

@@ -12,6 +12,7 @@ from .._core.dimensions import broadcast_shape, static_int
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike
+from .._transforms.repeated import compiled_when_repeated
 from .arguments import concrete_values
 from .calculus import convolve
 from .joining import trim_zeros
@@ -70,6 +71,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
     return Array(quotient), Array(a)
 
 
+@compiled_when_repeated
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """Return the values at `x` of a polynomial. `unroll` has no effect: Horner's loop is always unrolled."""
     check_arraylike("polyval", p, x)
@@ -179,6 +181,7 @@ def _roots(t: Tensor, target: torch.dtype) -> Tensor:
     return convert(torch.linalg.eigvals(torch.cat([top, below])), target)
 
 
+@compiled_when_repeated
 @in_own_dtypes
 def polyfit(
     x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False, w: ArrayLike | None = None,

@@ -13,6 +13,7 @@ from .._core.typing import ArrayLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
 from .._tensors.ordering import sorted_with_order
+from .._transforms.repeated import compiled_when_repeated
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
@@ -139,6 +140,7 @@ def _inverted_cdf(ordered: Tensor, levels: Tensor, skip_nans: bool, w: Tensor | 
     return torch.where(nothing | bad.any(-1), math.nan, found)
 
 
+@compiled_when_repeated
 def quantile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
     overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
@@ -165,6 +167,7 @@ def _percent(function: str, q: Any, a: Any) -> Array:
     return Array(levels / 100)
 
 
+@compiled_when_repeated
 def percentile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
     overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
@@ -188,6 +191,7 @@ def nanpercentile(
     return _quantile("nanpercentile", a, _percent("nanpercentile", q, a), axis, method, keepdims, True, weights)
 
 
+@compiled_when_repeated
 def median(
     a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None, overwrite_input: bool = False,
     keepdims: bool = False,
@@ -197,6 +201,7 @@ def median(
     return _quantile("median", a, 0.5, axis, "midpoint", keepdims, False, None)
 
 
+@compiled_when_repeated
 def nanmedian(
     a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None, overwrite_input: bool = False,
     keepdims: bool = False,

@@ -16,6 +16,7 @@ from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors import ordering
+from .._transforms.repeated import compiled_when_repeated
 from .arguments import Axis, converted, int_dtype, no_out
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
@@ -325,6 +326,7 @@ def average(
     return found, Array(total.broadcast_to(found.shape))
 
 
+@compiled_when_repeated
 def var(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None,
@@ -370,6 +372,7 @@ def var(
     return Array(convert(found, result))
 
 
+@compiled_when_repeated
 def std(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
     *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None,

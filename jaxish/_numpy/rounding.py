@@ -13,6 +13,7 @@ from .._core.dimensions import static_int
 from .._core.extended import ExtendedArray, compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.typing import ArrayLike
+from .._transforms.repeated import compiled_when_repeated
 from .arguments import float_dtype, no_out
 from .creation import asarray
 from .manipulation import shape
@@ -184,6 +185,7 @@ def nan_to_num(
     return Array(selection.where(t == -math.inf, filler(neginf, info.min), t))
 
 
+@compiled_when_repeated
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
@@ -210,6 +212,7 @@ def isclose(
     return Array(found)
 
 
+@compiled_when_repeated
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:

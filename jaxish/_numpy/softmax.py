@@ -11,6 +11,7 @@ from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
 from .._tensors.ordering import extremum
+from .._transforms.repeated import compiled_when_repeated
 
 Axis = int | Sequence[int] | None
 
@@ -67,6 +68,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     return Array(result if mask is None else selection.where(mask, result, -torch.inf), False)
 
 
+@compiled_when_repeated
 def logsumexp(
     a: ArrayLike,
     axis: Axis = None,

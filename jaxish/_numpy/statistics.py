@@ -17,6 +17,7 @@ from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
 from .._tensors.elements import GatherScatterMode, put_elements
+from .._transforms.repeated import compiled_when_repeated
 from .arguments import concrete_values, int_dtype
 from .creation import asarray
 from .ranges import linspace
@@ -26,6 +27,7 @@ from .searching import places_in
 from .ufuncs import clip
 
 
+@compiled_when_repeated
 @in_own_dtypes
 def cov(
     m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
@@ -97,6 +99,7 @@ def _sample_weights(count: int, fweights: Any, aweights: Any) -> torch.Tensor | 
     return w
 
 
+@compiled_when_repeated
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Return the correlation coefficients of variables; arguments as in `cov`."""
     check_arraylike("corrcoef", x)

@@ -30,13 +30,14 @@ from .stages import Lowered, Traced
 
 _log = logging.getLogger("jaxish")
 _flatten: Any = optree.tree_flatten  # without the error handling of tree.flatten: a cached call takes 3 us
-_LEAVES = frozenset({Array, np.ndarray, float, int})  # arguments that are no trees
+_LEAVES = frozenset({Array, np.ndarray, float, int, bool})  # arguments that are no trees
 _AS_IT_COMES = Placement()
 
 
 @functools.cache
-def _flat(count: int) -> tree.Spec:
-    return tree.flatten((0,) * count)[1]
+def _flat(count: int, names: tuple[str, ...] = ()) -> tree.Spec:
+    args = (0,) * count
+    return tree.flatten((args, dict.fromkeys(names, 0)) if names else args)[1]
 
 
 def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
@@ -63,14 +64,17 @@ class PjitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_direct and not graph.tracing:
-            traced, static = args, None
+            traced, named, static = args, kwargs, None
             try:
                 if kwargs or self._has_static:
-                    traced, static = self._signature.traced(args, kwargs)
-                if _LEAVES.issuperset(map(type, traced)):
-                    leaves, spec = traced, _flat(len(traced))
+                    traced, named, static = self._signature.traced(args, kwargs)
+                if not _LEAVES.issuperset(map(type, traced)) or not _LEAVES.issuperset(map(type, named.values())):
+                    leaves, spec = _flatten((traced, named) if named else traced, None, namespace=tree.NAMESPACE)
+                elif named:
+                    names = tuple(sorted(named))
+                    leaves, spec = [*traced, *map(named.__getitem__, names)], _flat(len(traced), names)
                 else:
-                    leaves, spec = _flatten(traced, None, namespace=tree.NAMESPACE)
+                    leaves, spec = traced, _flat(len(traced))
                 found = keyed(leaves, spec)
             except (OverflowError, TypeError, ValueError):  # `_prepared` says where and what
                 leaves, found = (), None

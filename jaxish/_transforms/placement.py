@@ -239,7 +239,8 @@ def _has_numbers(leaf: Any) -> bool:
 
 def block_until_ready(x: Any) -> Any:
     """Wait until the arrays of the pytree `x` are computed, and return it."""
-    if any(isinstance(leaf, Array) and leaf._tensor.device.type == "cuda" for leaf in tree.flatten(x)[0]):
+    leaves = [x] if type(x) is Array else tree.leaves(x)
+    if any(isinstance(leaf, Array) and leaf._tensor.is_cuda for leaf in leaves):
         torch.cuda.synchronize()
     return x
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._compile import executable
 from .._core import axes, config, derived, functorch, graph, monitoring, residuals, tree
-from .._core.array import Array, as_array, from_kind, tensor_of
+from .._core.array import Array, as_array, from_kind, number, tensor_of
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.cells import unaffected
 from .._core.graph import ClosedGraph, Graph, TensorType
@@ -275,6 +275,7 @@ def _traced(
 
 
 _SIMPLE = (Array, int, float, complex, np.ndarray, np.generic)  # arguments that are arrays, whatever the function
+_NUMBERS = frozenset({bool, int, float, complex})
 
 
 def keyed(leaves: Sequence[Any], spec: tree.Spec) -> tuple[tuple[Any, ...], list[Tensor]] | None:
@@ -286,15 +287,19 @@ def keyed(leaves: Sequence[Any], spec: tree.Spec) -> tuple[tuple[Any, ...], list
     key: list[Any] = [spec, config.state()]
     tensors = []
     for x in leaves:
-        kind = None
-        if type(x) is not Array:
-            if not isinstance(x, _SIMPLE):
-                return None
+        if type(x) is Array:
+            kind = x._weak
+        elif type(x) in _NUMBERS:
+            x = number(x)
+            kind = x._weak
+        elif isinstance(x, _SIMPLE):
             x = as_array(x)
             kind = x.kind
+        else:
+            return None
         tensor = x._tensor
         tensors.append(tensor)
-        key += (tensor.shape, tensor.dtype, x._weak if kind is None else kind, tensor.device)
+        key += (tensor.shape, tensor.dtype, kind, tensor.device)
     if environment := axes.environment():
         key.append(environment)
     return tuple(key), tensors

@@ -52,8 +52,8 @@ class Signature:
         """Whether all arguments are traced, and none is donated."""
         return self == PLAIN
 
-    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Hashable]:
-        """Return the tree of what is traced of a call, and what the trace depends on besides the types in it.
+    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Hashable]:
+        """Return what is traced of a call, by position and by name, and what the trace depends on besides the types in it.
 
         Raises `ValueError` where a static argument cannot be hashed.
         """
@@ -65,7 +65,7 @@ class Signature:
             static_named = tuple([(k, *_hashable(v)) for k, v in sorted(kwargs.items()) if k in self.static_argnames])
             kwargs = self._named(kwargs)
         key = ((static, static_named), bool(kwargs)) if static or static_named or kwargs else None
-        return (args, kwargs) if kwargs else args, key
+        return args, kwargs, key
 
     def _positional(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([a for i, a in enumerate(args) if i not in self.static_argnums])
@@ -75,7 +75,7 @@ class Signature:
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any], keyed: bool = True) -> "Arguments":
         """Set the static ones of a call's arguments aside. Raises `ValueError` where one cannot be hashed, if `keyed`."""
-        key = self.traced(args, kwargs)[1] if keyed else None
+        key = self.traced(args, kwargs)[2] if keyed else None
         dynamic, dynamic_named = self._positional(args), self._named(kwargs)
         leaves, spec = tree.flatten((dynamic, dynamic_named) if dynamic_named else dynamic)
 

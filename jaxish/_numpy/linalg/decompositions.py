@@ -11,6 +11,7 @@ from ..._core.primitive import conjugate
 from ..._core.promotion import promote_inexact
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.primitives import QR, Cholesky, Eig, Eigh, Svd
+from ..._transforms.repeated import compiled_when_repeated
 
 
 class EigResult(NamedTuple):
@@ -63,6 +64,7 @@ def adjoint(t: Tensor) -> Tensor:
     return conjugate(t)
 
 
+@compiled_when_repeated
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Return the lower (or `upper`) triangular factor of positive definite matrices; NaN where they are not.
 
@@ -84,6 +86,7 @@ def _columns(subset: tuple[int, int] | None, *parts: Tensor) -> list[Tensor]:
     return [p[..., subset[0] : subset[1]] for p in parts]
 
 
+@compiled_when_repeated
 def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
@@ -121,11 +124,13 @@ def _svd_by_eigh(t: Tensor, compute_uv: bool, subset: tuple[int, int] | None) ->
     return SVDResult(Array(u), Array(s), Array(adjoint(v)))
 
 
+@compiled_when_repeated
 def svdvals(x: ArrayLike, /) -> Array:
     """Return the singular values of matrices, in descending order."""
     return svd(x, compute_uv=False)  # pyright: ignore
 
 
+@compiled_when_repeated
 def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     """Return the factors Q and R of matrices; in mode "complete" Q is square, in mode "r" there is R only.
 
@@ -144,6 +149,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     return QRResult(Array(q), Array(r))
 
 
+@compiled_when_repeated
 def eig(a: ArrayLike) -> EigResult:
     """Return the eigenvalues and eigenvectors of matrices, complex, in no particular order."""
     (t,) = matrices("eig", a, square=True)
@@ -151,6 +157,7 @@ def eig(a: ArrayLike) -> EigResult:
     return EigResult(Array(values), Array(vectors))
 
 
+@compiled_when_repeated
 def eigvals(a: ArrayLike) -> Array:
     """Return the eigenvalues of matrices, complex, in no particular order."""
     (t,) = matrices("eigvals", a, square=True)
@@ -170,6 +177,7 @@ def _hermitian(function: str, a: Any, UPLO: str | None, symmetrize: bool) -> Ten
     return torch.tril(t) + adjoint(lower)
 
 
+@compiled_when_repeated
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Return the eigenvalues (real, ascending) and eigenvectors of Hermitian matrices.
 
@@ -180,6 +188,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     return EighResult(Array(values), Array(vectors))
 
 
+@compiled_when_repeated
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Return the eigenvalues of Hermitian matrices, ascending; arguments as in `eigh`."""
     t = _hermitian("eigvalsh", a, UPLO, symmetrize_input)

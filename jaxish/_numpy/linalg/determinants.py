@@ -14,6 +14,7 @@ from ..._core.array import Array
 from ..._core.graph import TensorType, is_plain_evaluation
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
+from ..._transforms.repeated import compiled_when_repeated
 from .decompositions import adjoint, matrices
 
 
@@ -110,6 +111,7 @@ def _adjugate_of_any(a: Tensor) -> Tensor:
 _LOG_DETERMINANT, _DETERMINANT, _ADJUGATE = _LogDeterminant(), _Determinant(), _Adjugate()
 
 
+@compiled_when_repeated
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """Return the signs of determinants and the logarithms of their absolute values.
 
@@ -125,6 +127,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     return SlogdetResult(Array(sign), Array(logarithm))
 
 
+@compiled_when_repeated
 def det(a: ArrayLike) -> Array:
     """Return the determinants of square matrices."""
     (t,) = matrices("det", a, square=True)

@@ -15,6 +15,7 @@ from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
 from ..._lax.linalg.matrices import nan_for_nan
+from ..._transforms.repeated import compiled_when_repeated
 from .decompositions import adjoint, matrices
 
 
@@ -66,6 +67,7 @@ def _chain(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 _PSEUDO_INVERSES = {hermitian: _PseudoInverse(hermitian) for hermitian in (False, True)}
 
 
+@compiled_when_repeated
 def pinv(
     a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
 ) -> Array:

@@ -14,6 +14,7 @@ from ..._core.promotion import convert, promote_inexact, tensor
 from ..._core.symbolic_sizes import index as index_of
 from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
+from ..._transforms.repeated import compiled_when_repeated
 from ..arguments import int_dtype
 from ..contractions import PrecisionLike, matmul
 from ..einsum import einsum
@@ -23,6 +24,7 @@ from .linear_solve import solve_systems
 from .norms import norm
 
 
+@compiled_when_repeated
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Return x with a @ x = b, for a vector `b` or matrices of columns; leading dimensions are broadcast."""
     check_arraylike("jnp.linalg.solve", a, b)
@@ -45,12 +47,14 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return Array(solve_systems(t, c))
 
 
+@compiled_when_repeated
 def inv(a: ArrayLike) -> Array:
     """Return the inverses of square matrices; infinities and NaN for singular ones."""
     (t,) = matrices("inv", a, square=True)
     return Array(torch.linalg.inv_ex(t).inverse)
 
 
+@compiled_when_repeated
 @in_own_dtypes
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False

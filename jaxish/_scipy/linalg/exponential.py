@@ -18,6 +18,7 @@ from ..._lax.linalg.factorization import Factorization
 from ..._lax.linalg.matrices import adjoint
 from ..._numpy.creation import asarray
 from ..._transforms.autodiff import jvp
+from ..._transforms.repeated import compiled_when_repeated
 from .operands import square
 
 # The degree of the Padé approximant for a dtype, and the 1-norm up to which it is exact to rounding.
@@ -168,6 +169,7 @@ _derivative = functools.cache(_Derivative)
 _exponential = functools.cache(_Exponential)
 
 
+@compiled_when_repeated
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """Return the exponentials of square matrices, NaN where more than `max_squarings` squarings are needed.
 

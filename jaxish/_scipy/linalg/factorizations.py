@@ -18,6 +18,7 @@ from ..._core.typing import ArrayLike
 from ..._lax.linalg import factorizations, reflections
 from ..._lax.linalg.matrices import adjoint
 from ..._numpy.creation import asarray
+from ..._transforms.repeated import compiled_when_repeated
 from .operands import inexact
 
 
@@ -79,6 +80,7 @@ def eigh(
     return values if eigvals_only else (values, vectors)
 
 
+@compiled_when_repeated
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """Return what `lu_solve` takes: both factors in one matrix, and the pivots (int32, from 0)."""
     del overwrite_a, check_finite

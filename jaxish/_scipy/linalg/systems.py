@@ -29,6 +29,7 @@ from ..._numpy.linalg.linear_solve import Solution, solve_systems
 from ..._numpy.linalg.solving import inv as numpy_inv
 from ..._numpy.linalg.solving import solve as numpy_solve
 from ..._numpy.vectorization import vectorize
+from ..._transforms.repeated import compiled_when_repeated
 from .factorizations import schur
 from .loops import column, count_down, place
 from .operands import inexact
@@ -123,6 +124,7 @@ _OPERATIONS: dict[Any, tuple[bool, bool]] = {
 }
 
 
+@compiled_when_repeated
 def solve_triangular(
     a: ArrayLike,
     b: ArrayLike,

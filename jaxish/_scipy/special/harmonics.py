@@ -15,9 +15,11 @@ from ..._lax import operands as ops
 from ..._lax import special as lax
 from ..._lax.control_flow.while_loop import fori_loop
 from ..._lax.operands import check_accepted
+from ..._transforms.repeated import compiled_when_repeated
 from .operands import promoted, promoted_arrays
 
 
+@compiled_when_repeated
 def i0e(x: ArrayLike) -> Array:
     """Return exp(-|x|) times the modified Bessel function of order 0."""
     return lax.bessel_i0e(*promoted_arrays("i0e", x))
@@ -28,12 +30,14 @@ def i1e(x: ArrayLike) -> Array:
     return lax.bessel_i1e(*promoted_arrays("i1e", x))
 
 
+@compiled_when_repeated
 def i0(x: ArrayLike) -> Array:
     """Return the modified Bessel function of order 0."""
     (t,) = promoted_arrays("i0", x)
     return lax.bessel_i0e(t) * Array(torch.exp(tensor_of(t).abs()), t.weak_type)
 
 
+@compiled_when_repeated
 def i1(x: ArrayLike) -> Array:
     """Return the modified Bessel function of order 1."""
     (t,) = promoted_arrays("i1", x)

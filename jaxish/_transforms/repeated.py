@@ -1,0 +1,122 @@
+"""Eager functions that become one C++ function once they have been called often.
+
+A factorization of a small matrix is some ten operators of torch's around a call of LAPACK, of which each takes longer
+than it; statistics and special functions are dozens. Nothing is traced for functions that are called a few times, and nothing waits for the compiler.
+"""
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from torch import Tensor
+
+from .._compile import native_loop
+from .._compile.factored import rewriting
+from .._compile.loop_values import Unsupported
+from .._core import config, debugging
+from .._core.array import Array, from_kind
+from .._core.graph import is_plain_evaluation
+from .program import Program, trace_program
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PATIENCE = 30  # calls, which take less than tracing does
+_MOST_ELEMENTS = 1 << 16  # of an argument: beyond, LAPACK takes nearly all of the time
+_MOST_KINDS = 256  # of arguments
+
+
+def compiled_when_repeated(fun: Callable[P, T]) -> Callable[P, T]:
+    """Return `fun` compiled for arguments of types, and numbers, that it is given often. All its results are arrays."""
+    known: dict[Hashable, _Repeated] = {}
+
+    @functools.wraps(fun)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        key = _key(args, kwargs)
+        if key is None:
+            return fun(*args, **kwargs)
+        found = known.get(key)
+        if found is None:
+            if len(known) >= _MOST_KINDS:
+                known.clear()
+            found = known[key] = _Repeated(fun)
+        return found(args, kwargs)
+
+    return called
+
+
+_PLAIN = frozenset({bool, int, float, str, tuple, type(None)})  # arguments that a trace may depend on
+
+
+def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    """Return what a compiled function depends on; None where there is not to be one."""
+    if not is_plain_evaluation() or not args or type(args[0]) is not Array:
+        return None
+    if config.jit_tier.value == "direct" or debugging.is_on():
+        return None
+    key: list[Any] = [config.state(), *kwargs]
+    for value in (*args, *kwargs.values()):
+        kind = type(value)
+        if kind is Array:
+            tensor = value._tensor
+            if not tensor.is_cpu or tensor.numel() > _MOST_ELEMENTS:
+                return None
+            key += (tensor.shape, tensor.dtype, value._weak)
+        elif kind in _PLAIN:
+            key += (kind, value)
+        else:
+            return None
+    found = tuple(key)
+    return found if _is_hashable(found) else None
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    return [a._tensor for a in (*args, *kwargs.values()) if type(a) is Array]
+
+
+class _Repeated:
+    """A function for arguments of one kind."""
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self._fun, self._calls, self._is_hopeless = fun, 0, False
+        self._program: Program | None = None
+        self._whole: native_loop.Whole | None = None
+        self._run: Callable[..., Any] | None = None
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        program = self._program
+        if self._run is not None and program is not None:
+            results = self._run(*program.closed.captured, *_tensors(args, kwargs))
+            return program.out_spec.unflatten(map(from_kind, results, program.out_kinds))
+        result = self._fun(*args, **kwargs)
+        self._calls += 1
+        if self._calls > _PATIENCE and not self._is_hopeless:
+            self._advance(args, kwargs)
+        return result
+
+    def _advance(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Trace the function, or look at the compiler."""
+        try:
+            if self._whole is None:
+                given = (*args, *kwargs.values())
+                arrays = [a for a in given if type(a) is Array]
+
+                def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+                    rest = iter(values)
+                    new = [next(rest) if type(a) is Array else a for a in given]
+                    return tuple(new[: len(args)]), dict(zip(kwargs, new[len(args) :], strict=True))
+
+                self._program = trace_program(self._fun, arrays, rebuild)
+                body = rewriting.factored(self._program.closed.graph)
+                self._whole = native_loop.Whole(body, self._fun.__name__, body.module.forward)
+            self._run = self._whole.run()
+        except (Unsupported, NotImplementedError, TypeError, ValueError):  # some look at values, which a trace has not
+            self._is_hopeless = True

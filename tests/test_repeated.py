@@ -1,0 +1,76 @@
+"""Eager functions that are compiled once they have been called often give JAX's values before and after."""
+
+import time
+
+import jax
+import numpy as np
+import pytest
+from oracle import agree
+
+from jaxish._core import config
+from jaxish._transforms import repeated
+
+X = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32) + 4 * np.eye(4, dtype=np.float32)
+V = np.linspace(-1, 2, 12, dtype=np.float32)
+
+CALLS = {
+    "solve": lambda xp: xp.numpy.linalg.solve(xp.numpy.asarray(X), xp.numpy.asarray(X[0])),
+    "inv": lambda xp: xp.numpy.linalg.inv(xp.numpy.asarray(X)),
+    "eigh": lambda xp: tuple(xp.numpy.linalg.eigh(xp.numpy.asarray(X @ X.T))),
+    "svd": lambda xp: tuple(xp.numpy.linalg.svd(xp.numpy.asarray(X), full_matrices=False)),
+    "cholesky of no positive definite matrix": lambda xp: xp.numpy.linalg.cholesky(xp.numpy.asarray(-X)),
+    "slogdet": lambda xp: tuple(xp.numpy.linalg.slogdet(xp.numpy.asarray(X))),
+    "pinv": lambda xp: xp.numpy.linalg.pinv(xp.numpy.asarray(X[:2])),
+    "percentile": lambda xp: xp.numpy.percentile(xp.numpy.asarray(V), 30.0),
+    "median along": lambda xp: xp.numpy.median(xp.numpy.asarray(X), axis=1),
+    "std with a flag": lambda xp: xp.numpy.std(xp.numpy.asarray(X), 0, keepdims=True, ddof=1),
+    "interp": lambda xp: xp.numpy.interp(
+        xp.numpy.asarray(V), xp.numpy.asarray(V[:5]), xp.numpy.asarray(X[0, :1] + V[:5])
+    ),
+    "isclose": lambda xp: xp.numpy.isclose(xp.numpy.asarray(V), xp.numpy.asarray(V), equal_nan=True),
+    "weak": lambda xp: xp.numpy.var(xp.numpy.asarray(V) * 0 + 2.0),
+    "cross": lambda xp: xp.numpy.cross(xp.numpy.asarray(X[:, :3]), xp.numpy.asarray(X[:, 1:])),
+    "gradient, of several": lambda xp: xp.numpy.gradient(xp.numpy.asarray(X)),
+    "expm": lambda xp: xp.scipy.linalg.expm(xp.numpy.asarray(X / 9)),
+    "lower": lambda xp: xp.scipy.linalg.solve_triangular(xp.numpy.asarray(X), xp.numpy.asarray(X), lower=True),
+    "resize": lambda xp: xp.image.resize(xp.numpy.asarray(X), (6, 7), "bilinear"),
+    "an array by name": lambda xp: xp.numpy.trapezoid(xp.numpy.asarray(V), x=xp.numpy.asarray(V**3)),
+}
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    before = config.jit_tier.value
+    config.jit_tier.set("auto")
+    monkeypatch.setattr(repeated, "_PATIENCE", 1)
+    yield
+    config.jit_tier.set(before)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_repeated_calls_agree_with_jax(name, impatient, monkeypatch):
+    made = []
+    monkeypatch.setattr(repeated, "_Repeated", lambda fun: made.append(Repeated(fun)) or made[-1])
+
+    def program(xp):
+        if xp is not jax:
+            deadline = time.monotonic() + 100
+            while not made or made[0]._run is None:
+                CALLS[name](xp)
+                assert not made or not made[0]._is_hopeless
+                assert time.monotonic() < deadline
+        return CALLS[name](xp)
+
+    agree(program, rtol=1e-4, atol=1e-5)
+
+
+Repeated = repeated._Repeated
+
+
+def test_what_looks_at_values_goes_on_as_it_is(impatient):
+    def positive(x):
+        return x if float(x.sum()) > 0 else -x
+
+    function = repeated.compiled_when_repeated(positive)
+    for sign in (1, -1, 1, -1):
+        agree(lambda xp, sign=sign: (function if xp is not jax else positive)(xp.numpy.asarray(sign * V)))
