@@ -105,10 +105,11 @@ def draw(rows, read, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    _, (images, labels) = load_digits_split()
+    images, labels = (np.asarray(part) for part in load_digits_split()[1])
     epochs, losses, accuracies, test_losses, test_accuracies = zip(*rows, strict=True)
     figure = plt.figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(2, 1))
+    parts: Any = figure.subfigures(1, 2, width_ratios=(2, 1))
+    left, right = parts
     for axes, (name, trained, tested) in zip(
         left.subplots(1, 2),
         [("loss", losses, test_losses), ("accuracy", accuracies, test_accuracies)],
