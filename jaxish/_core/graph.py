@@ -44,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import dtypes, duals, dynamo, errors, functorch, nodes, symbolic_shapes, symbolic_sizes
+from . import dtypes, duals, dynamo, errors, fake_results, functorch, nodes, symbolic_shapes, symbolic_sizes
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
 from .user_frames import users_line
@@ -427,7 +427,8 @@ class Trace(TorchDispatchMode):
                 (list(args[0].shape),),
                 {"dtype": args[0].dtype, "device": args[0].device},
             )
-        out = func(*args, **kwargs)
+        known = self.fake_mode.cache_enabled and self.fake_mode.shape_env is None
+        out = fake_results.result(self.fake_mode, func, args, kwargs) if known else func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
             self._record_zeros(out)
             return out
