@@ -110,6 +110,23 @@ def test_the_private_transformer_learns_the_same_as_under_jax(tmp_path, clipping
     assert found[-1][1] < found[0][1] and found[-1][2] > found[0][2]
 
 
+FLAX = """
+rows, read = example.train(options, report=silent)
+print(json.dumps([rows, read.tolist()]))
+"""
+
+
+def test_the_flax_network_learns_the_same_as_under_jax(tmp_path):
+    for library in ("flax", "optax"):
+        pytest.importorskip(library)
+    (wanted, digits), (found, found_digits) = both(
+        tmp_path, "flax_digits.py", FLAX, epochs=2, batch_size=256, rate=2e-2
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=5e-3)
+    assert np.mean(np.array(found_digits) == digits) > 0.99
+    assert found[1][1] < found[0][1]
+
+
 SERVED = """
 import pathlib
 print(json.dumps(example.run(options, pathlib.Path("."), report=silent)))

@@ -44,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import dtypes, duals, dynamo, errors, functorch, nodes, symbolic_shapes, symbolic_sizes
+from . import dtypes, duals, dynamo, errors, fake_results, functorch, nodes, symbolic_shapes, symbolic_sizes
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
 from .user_frames import users_line
@@ -238,61 +238,11 @@ class _TraceFakeMode(FakeTensorMode):
         if self.shape_env is not None and func in symbolic_sizes.ASKING:
             with self:
                 return symbolic_sizes.fake_results(func, args)
-        with _on_fakes:
-            like = _like(func, args, kwargs)
-            if like is not None:
-                func, args, kwargs = torch.ops.aten.empty_like.default, (like,), {}
+        with fake_results.on_fakes:
+            func, args, kwargs = fake_results.easier(func, args, kwargs or {})
             return _dispatch_fakes(self, func, types, args, kwargs)
 
 
-# Operators that make an array of another of its shape (where there is a mask, of that too) and of numbers.
-_OF_ARRAY_AND_NUMBERS = {
-    getattr(getattr(torch.ops.aten, name), overload)
-    for name, overload in (
-        ("relu", "default"), ("hardtanh", "default"), ("clamp", "default"), ("clamp_min", "default"),
-        ("clamp_max", "default"), ("pow", "Tensor_Scalar"), ("tril", "default"), ("triu", "default"),
-        ("masked_fill", "Scalar"), ("where", "ScalarOther"), ("where", "ScalarSelf"),
-    )
-}  # fmt: skip
-
-
-def _like(func: Any, args: Sequence[Any], kwargs: dict[str, Any] | None) -> Tensor | None:
-    """Return the argument that has the type of the result, where that can be said without computing it.
-
-    torch computes it by formulas of its own in Python, some of which make it import torch.distributed.tensor (`_OnFakes`).
-    """
-    if func not in _OF_ARRAY_AND_NUMBERS:
-        return None
-    given = [*args, *(kwargs or {}).values()]
-    arrays = [v for v in given if isinstance(v, FakeTensor)]
-    of_numbers = [v for v in arrays if v.dtype is not torch.bool]
-    if len(of_numbers) != 1 or not of_numbers[0].is_contiguous() or any(v.shape != of_numbers[0].shape for v in arrays):
-        return None
-    kinds = (int, float) if of_numbers[0].dtype.is_floating_point else (int,)  # of numbers that take on its dtype
-    return of_numbers[0] if all(v is None or isinstance(v, (*kinds, Tensor)) for v in given) else None
-
-
-class _OnFakes(TorchDispatchMode):
-    """Does what fake tensors do by themselves with operators that torch applies to them while it computes their types.
-
-    Where a tensor's own class is asked, and no mode, torch looks first whether the class is DTensor, for which it imports
-    torch.distributed.tensor: half a second in the first trace of a process (2.13, `get_dtensor_class` in C++).
-    """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # as above
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if FakeTensor in types and torch._C._get_dispatch_mode(_FAKE) is None:
-            found = FakeTensor.__torch_dispatch__(func, types, args, kwargs or {})
-            if found is not NotImplemented:
-                return found
-        return func(*args, **(kwargs or {}))
-
-
-_on_fakes = _OnFakes()
-_FAKE = torch._C._TorchDispatchModeKey.FAKE
 _dispatch_fakes: Any = getattr(FakeTensorMode.__torch_dispatch__, "__wrapped__", FakeTensorMode.__torch_dispatch__)
 
 
@@ -479,7 +429,8 @@ class Trace(TorchDispatchMode):
                 (list(args[0].shape),),
                 {"dtype": args[0].dtype, "device": args[0].device},
             )
-        out = func(*args, **kwargs)
+        known = self.fake_mode.cache_enabled and self.fake_mode.shape_env is None
+        out = fake_results.result(self.fake_mode, func, args, kwargs) if known else func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
             self._record_zeros(out)
             return out

@@ -76,7 +76,9 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
 def full(shape: Sequence[int], value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a tensor filled with a number that `wide_dtype(dtype)` holds."""
     if dtype not in dtypes.NARROW:
-        return torch.full(shape, value, dtype=dtype, device=device)
+        # torch.full calls two operators, the second of which detaches what the first made: a trace records both.
+        make = torch.ops.aten.full.default if graph.tracing else torch.full
+        return make(shape, value, dtype=dtype, device=device)
     return narrowed(torch.full(shape, value, dtype=wide_dtype(dtype), device=device), dtype)
 
 
