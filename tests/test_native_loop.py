@@ -208,6 +208,10 @@ MATRICES = {
     "all of qr": lambda j, a, c: j.numpy.linalg.qr(a[:, :2], "complete")[0] @ c,
     "qr of a wide matrix": lambda j, a, c: j.numpy.linalg.qr(a[:2])[1] @ c,
     "qr of zeros": lambda j, a, c: j.numpy.linalg.qr(a * 0)[0] @ c,
+    "qr as reflections": lambda j, a, c: sum(j.numpy.linalg.qr(a, "raw")) @ c,
+    "reflections of a tall matrix": lambda j, a, c: j.lax.linalg.householder_product(*j.lax.linalg.geqrf(a[:, :2]))[1] @ c[:2] + c,
+    "a product with reflections": lambda j, a, c: j.lax.linalg.ormqr(*j.lax.linalg.geqrf(a[:, :2]), c[:, None], transpose=True)[:, 0],
+    "reflections of a batch": lambda j, a, c: j.vmap(lambda x: sum(j.numpy.linalg.qr(x, "raw")))(j.numpy.stack([a, -a.T]))[1] @ c,
     "determinants": lambda j, a, c: c * j.numpy.linalg.det(a) + j.numpy.linalg.det(j.numpy.kron(a, a[:2, :2])),
     "sign and logarithm of determinants": lambda j, a, c: sum(j.numpy.linalg.slogdet(a[::-1])) * c,
     "a solve": lambda j, a, c: j.numpy.linalg.solve(a[::-1], c),
@@ -246,6 +250,25 @@ def test_factorizations_and_sorting_in_a_loop(name, refused):
         return j.lax.scan(step, start, np.ones((4, 3), np.float32) * 0.1)
 
     agree(program, rtol=2e-4, atol=2e-5)
+    assert not refused
+
+
+def test_arrays_that_a_lowering_holds_are_written_into_a_loop(refused):
+    def program(j):
+        of = lambda path: importlib.import_module(f"{j.__name__}.{path}")
+        core, mlir, shifted = of("core"), of("interpreters.mlir"), of("extend.core").Primitive("shifted")
+        shifted.def_abstract_eval(lambda x: core.ShapedArray(x.shape, x.dtype))
+        held = [j.numpy.asarray(a) for a in (V, M, np.array([], np.float32), np.float32(np.inf), np.int32(3), np.True_)]
+
+        def lowered(x):
+            vector, matrix, empty, infinity, number, flag = held
+            x = x * 0.5 + vector - matrix[1] / infinity + empty.sum()
+            return j.numpy.where(flag, x * number, x)
+
+        mlir.register_lowering(shifted, mlir.lower_fun(lowered, multiple_results=False))
+        return j.lax.scan(lambda c, _: (j.numpy.tanh(shifted.bind(c)), c.sum()), j.numpy.asarray(V), length=5)
+
+    agree(program, rtol=1e-5, atol=1e-6)
     assert not refused
 
 

@@ -34,6 +34,7 @@ _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step 
 _WORK_OF_CALL = 16  # multiplications within it that take as long as an element
 _LINE = 64  # bytes, of a cache
 _MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
+_MOST_OF_CONSTANT = 64  # elements that are written out
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 _MOST_OPERATIONS = 2000  # of one body: the compiler takes three seconds
 
@@ -158,8 +159,10 @@ class Emitter:
         for node in nodes.nodes:
             if node.op == "call_function":
                 self.values[node] = self._call(node)
-            elif node.op == "get_attr" and isinstance(self._module(node), fx.GraphModule):
-                continue  # what a loop of torch's takes
+            elif node.op == "get_attr":
+                held = self._module(node)
+                if isinstance(held, Tensor):  # else what a loop of torch's takes
+                    self.values[node] = self._constant(held)
             elif node.op not in ("placeholder", "output"):
                 raise Unsupported(node.op)
         (found,) = nodes.output_node().args
@@ -351,6 +354,20 @@ class Emitter:
             raise Unsupported("an array filled with a value")
         text = _literal(number, dtype)
         return Value(shape, dtype, lambda index: text)
+
+    def _constant(self, tensor: Tensor) -> Value:
+        shape, dtype = tuple(tensor.shape), tensor.dtype
+        if dtype not in C_TYPES or tensor.numel() > _MOST_OF_CONSTANT:
+            raise Unsupported(f"a constant {dtype}{list(shape)}")
+        with graph.outside_traces():
+            numbers = tensor.flatten().tolist()
+        if len(numbers) == 1:
+            return self._filled(shape, dtype, numbers[0])
+        name = f"v{next(self._names)}"
+        self.lines.append(
+            f"const {C_TYPES[dtype]} {name}[] = {{{', '.join(_literal(n, dtype) for n in numbers) or 0}}};"
+        )
+        return in_buffer(name, shape, dtype)
 
     def _compute_full(self, shape: tuple[int, ...], dtype: torch.dtype, size: Any, number: Any) -> Value:
         return self._filled(shape, dtype, number)

@@ -20,6 +20,7 @@ from .loop_values import Unsupported, Value
 from .loop_views import expand
 
 _SMALL = 64  # rows: beyond, LAPACK's blocks win
+_SMALL_TALL = 8192  # elements of a matrix that has more rows: likewise
 _MOST_ROWS = 512
 _MOST_OF_TALL = 1 << 18  # elements of a matrix that has more rows
 _MOST_SORTED = 1024
@@ -99,11 +100,28 @@ def _solve_triangular(
     return Call(function, [*given, (right, 2)], [], [1])
 
 
-def _qr(x: Value, mode: str = "reduced") -> Call:
+def _tall(x: Value, most_columns: int = _SMALL, most: int = _SMALL_TALL) -> tuple[int, int]:
     *_, rows, columns = x.shape
-    is_small = 0 < columns <= _MOST_ROWS and 0 < rows * columns <= _MOST_OF_TALL
-    if mode == "r" or not is_small or not x.dtype.is_floating_point:
-        raise Unsupported(f"the factors of {x.dtype}{list(x.shape)} ({mode})")
+    if not (0 < columns <= most_columns and 0 < rows * columns <= most) or not x.dtype.is_floating_point:
+        raise Unsupported(f"reflections of {x.dtype}{list(x.shape)}")
+    return rows, columns
+
+
+def _reflectors(x: Value) -> Call:
+    rows, columns = _tall(x)
+    return Call(_named("reflectors", x, rows, columns), [(x, 2)], [_of_batch(x, x.dtype, min(rows, columns))], [0, 1])
+
+
+def _product_of_reflections(x: Value, scales: Value) -> Call:
+    rows, columns = _tall(x)
+    function = _named("reflections", x, rows, columns, columns, scales.shape[-1])
+    return Call(function, [(x, 2), (scales, 1)], [_of_batch(x, x.dtype, rows, columns)], [2])
+
+
+def _qr(x: Value, mode: str = "reduced") -> Call:
+    rows, columns = _tall(x, _MOST_ROWS, _MOST_OF_TALL)
+    if mode == "r":
+        raise Unsupported("one of the factors")
     kept = rows if mode == "complete" else min(rows, columns)
     made = [_of_batch(x, x.dtype, rows, kept), _of_batch(x, x.dtype, kept, columns)]
     return Call(_named("qr", x, rows, columns, kept), [(x, 2)], made, [1, 2])
@@ -204,6 +222,8 @@ CALLS: Mapping[str, Callable[..., Call]] = {
     "linalg_solve_triangular": _solve_triangular,
     "cholesky_solve": _solve_by_cholesky,
     "linalg_qr": _qr,
+    "geqrf": _reflectors,
+    "linalg_householder_product": _product_of_reflections,
     "_linalg_det": _determinant,
     "_linalg_slogdet": _log_determinant,
     "linalg_lu_factor_ex": _factors,
@@ -239,7 +259,7 @@ def arguments(call: Call, names: Sequence[str], shapes: Sequence[tuple[int, ...]
 
 
 PRELUDE = (
-    f"constexpr int SMALL = {_SMALL};  // rows\n"
+    f"constexpr int SMALL = {_SMALL}, SMALL_TALL = {_SMALL_TALL};  // rows, elements\n"
     r"""
 #define MATRICES(...) template <class T, __VA_ARGS__> static void
 #if defined(__GNUC__) && !defined(__clang__)
@@ -354,10 +374,9 @@ MATRICES(int n) reflect(T* a, int from, const T* v, int rows, T scale) {
     ROW (int j = from; j < n; ++j) a[(i+1)*n+j] -= factor * sums[j];
   }
 }
-MATRICES(int m, int n, int kept) qr(T* a, T* q, T* r) {
+MATRICES(int m, int n) reflectors(T* a, T* scales) {  // in place, below the diagonal
   constexpr int steps = m < n ? m : n;
-  if constexpr (n > SMALL || m * n > 8192) return large_qr<T, m, n, kept>(a, q, r);
-  T scales[steps], v[m];
+  T v[m];
   for (int k = 0; k < steps; ++k) {
     const int rows = m - 1 - k;
     for (int i = 0; i < rows; ++i) v[i] = a[(k+1+i)*n+k];
@@ -370,12 +389,22 @@ MATRICES(int m, int n, int kept) qr(T* a, T* q, T* r) {
     a[k*n+k] = beta;
     reflect<T, n>(a + k*n, k + 1, v, rows, scales[k]);
   }
-  for (int i = 0; i < kept; ++i) for (int j = 0; j < n; ++j) r[i*n+j] = j < i ? 0 : a[i*n+j];
+}
+MATRICES(int m, int n, int kept, int steps) reflections(const T* a, const T* scales, T* q) {  // the product's first columns
+  T v[m];
   for (int i = 0; i < m; ++i) for (int j = 0; j < kept; ++j) q[i*kept+j] = i == j;
   for (int k = steps - 1; k >= 0; --k) {
     for (int i = k + 1; i < m; ++i) v[i-k-1] = a[i*n+k];
     reflect<T, kept>(q + k*kept, k, v, m - 1 - k, scales[k]);
   }
+}
+MATRICES(int m, int n, int kept) qr(T* a, T* q, T* r) {
+  constexpr int steps = m < n ? m : n;
+  if constexpr (n > SMALL || m * n > SMALL_TALL) return large_qr<T, m, n, kept>(a, q, r);
+  T scales[steps];
+  reflectors<T, m, n>(a, scales);
+  for (int i = 0; i < kept; ++i) for (int j = 0; j < n; ++j) r[i*n+j] = j < i ? 0 : a[i*n+j];
+  reflections<T, m, n, kept, steps>(a, scales, q);
 }
 MATRICES(int n) determinant(T* a, T* value) {
   int32_t pivots[n];
