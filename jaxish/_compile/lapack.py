@@ -1,16 +1,30 @@
 """LAPACK and BLAS in native code: SciPy's, which JAX calls too, reached by their places in memory.
 
-A library of native code that calls them has a table of places (`routines`), filled when it is loaded. Fortran's matrices
+A library of native code that calls them has a table of places (`TABLE`), filled when it is loaded: others import no SciPy. Fortran's matrices
 lie column by column: a row-major matrix is its transpose there. Where a triangle or a side can be named instead, nothing
 is copied.
 """
 
 import ctypes
 import functools
+import re
 
 _LAPACK = ("potrf", "getrf", "syevd", "gesdd", "geev", "geqrf", "orgqr")
 _BLAS = ("trsm", "gemm")
 _COUNT = 2 * len((*_LAPACK, *_BLAS))
+
+
+SMALL = 64  # rows of matrices: up to here, LAPACK is called for eigenvalues and singular values only
+
+_CALL = re.compile(r"\b(\w+)<(?:float|double)((?:, \d+)+)>")
+
+
+def is_called(text: str) -> bool:
+    """Tell whether code calls functions of matrices that may call LAPACK or BLAS."""
+    return any(
+        name in ("eigh", "svd", "eig") or any(int(n) > SMALL for n in re.findall(r"\d+", numbers))
+        for name, numbers in _CALL.findall(text)
+    )
 
 
 def connect(library: ctypes.CDLL) -> None:
@@ -38,9 +52,10 @@ def _place(capsule: object) -> int:
     return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
 
 
+TABLE = f"void* routines[{_COUNT}];\n"
 PRELUDE = (
     f"enum {{ {', '.join(name.upper() for name in (*_LAPACK, *_BLAS))} }};\n"
-    f'extern "C" void* routines[{_COUNT}];\nvoid* routines[{_COUNT}];\n'
+    f'extern "C" void* routines[{_COUNT}];\n'
     r"""
 template <class T, class... A> static inline void fortran(int name, A... a) {
   ((void (*)(A...))routines[2*name + (sizeof(T) == 8)])(a...);

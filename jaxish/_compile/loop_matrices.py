@@ -15,11 +15,12 @@ import numpy as np
 import torch
 
 from .._core.graph import Graph
+from . import lapack
 from .loop_operators import C_TYPES
 from .loop_values import Unsupported, Value
 from .loop_views import expand
 
-_SMALL = 64  # rows: beyond, LAPACK's blocks win
+_SMALL = lapack.SMALL  # rows: beyond, LAPACK's blocks win
 _SMALL_TALL = 8192  # elements of a matrix that has more rows: likewise
 _MOST_ROWS = 512
 _MOST_OF_TALL = 1 << 18  # elements of a matrix that has more rows

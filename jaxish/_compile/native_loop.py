@@ -254,7 +254,8 @@ def _function(
     head = "\n  ".join([*given, *shifts, *declared])
     signature = _PART if caller else _WHOLE
     complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
-    functions = f"{complex}{lapack.PRELUDE}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
+    table = lapack.TABLE if lapack.is_called(text) else ""
+    functions = f"{complex}{lapack.PRELUDE}{table}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
     return f"{PRELUDE}{functions}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
 
 
