@@ -12,7 +12,6 @@ from torch import Tensor
 
 from .._compile import native_loop
 from .._compile.factored import rewriting
-from .._compile.loop_values import Unsupported
 from .._core import config, debugging
 from .._core.array import Array, from_kind
 from .._core.graph import is_plain_evaluation
@@ -45,7 +44,7 @@ def compiled_when_repeated(fun: Callable[P, T]) -> Callable[P, T]:
     return called
 
 
-_PLAIN = frozenset({bool, int, float, str, tuple, type(None)})  # arguments that a trace may depend on
+_PLAIN = frozenset({bool, int, float, str, type(None)})  # arguments that a trace may depend on
 
 
 def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
@@ -63,19 +62,12 @@ def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
                 return None
             key += (tensor.shape, tensor.dtype, value._weak)
         elif kind in _PLAIN:
-            key += (kind, value)
+            key += (kind, repr(value) if kind is float else value)  # the zeros are equal
+        elif kind is tuple and _PLAIN.issuperset(map(type, value)):
+            key += (kind, repr(value))
         else:
             return None
-    found = tuple(key)
-    return found if _is_hashable(found) else None
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+    return tuple(key)
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
@@ -118,5 +110,5 @@ class _Repeated:
                 body = rewriting.factored(self._program.closed.graph)
                 self._whole = native_loop.Whole(body, self._fun.__name__, body.module.forward)
             self._run = self._whole.run()
-        except (Unsupported, NotImplementedError, TypeError, ValueError):  # some look at values, which a trace has not
+        except Exception:  # some look at values, which a trace has not; the call itself has succeeded
             self._is_hopeless = True
