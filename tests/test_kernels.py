@@ -8,7 +8,7 @@ import pytest
 import torch
 from oracle import agree
 
-from jaxish._compile import executable, inductor, kernels, masks, registry
+from jaxish._compile import executable, inductor, kernels, masks, native_loop, registry
 from jaxish._core import config, graph
 from jaxish._core.graph import TensorType
 from jaxish._core.target import INDUCTOR
@@ -42,6 +42,18 @@ def test_draws_of_every_length_are_jaxs(draw, count):
 def test_draws_made_part_by_part(draw, monkeypatch):
     monkeypatch.setattr(kernels, "_PART", 999)
     agree(lambda j: draw(j.random, j.random.key(3), 2000), rtol=0, atol=0)
+
+
+def test_long_draws_are_compiled_at_the_first_call(monkeypatch):
+    monkeypatch.setattr(draws, "_counting", functools.cache(draws._counting.__wrapped__))
+    config.jit_tier.set("auto")  # until the fixture is torn down
+    agree(lambda j: j.random.normal(j.random.key(5), (70_000,)), rtol=0, atol=0)
+
+
+def test_a_compiler_without_openmp(monkeypatch):
+    monkeypatch.setattr(draws, "_counting", functools.cache(draws._counting.__wrapped__))
+    monkeypatch.setattr(native_loop, "_OPENMP", "-fno-such-option")
+    agree(lambda j: j.random.uniform(j.random.key(6), (70_000,)), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())

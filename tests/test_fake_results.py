@@ -1,0 +1,68 @@
+"""What a trace says of the types of results is what torch's operators give."""
+
+import itertools
+
+import pytest
+import torch
+
+from jaxish._core import fake_results, graph
+from jaxish._core.graph import TensorType
+
+aten = torch.ops.aten
+CPU = torch.device("cpu")
+DTYPES = (torch.float32, torch.float16, torch.int32, torch.uint8, torch.bool, torch.complex64)
+NUMBERS = {
+    aten.relu.default: [()],
+    aten.hardtanh.default: [(-1, 1), (-0.5, 0.5)],
+    aten.clamp.default: [(0, None), (None, 2.5), (0, 1)],
+    aten.clamp_min.default: [(1,), (0.5,)],
+    aten.clamp_max.default: [(1,), (0.5,)],
+    aten.pow.Tensor_Scalar: [(2,), (0.5,), (1j,)],
+    aten.tril.default: [(), (1,)],
+    aten.triu.default: [(), (-1,)],
+}
+REDUCTIONS = {
+    aten.sum.default: [()],
+    aten.sum.dim_IntList: [([0],), ([-1], True), ([0, 1],), ([],), (None,)],
+    **{f.default: [()] for f in (aten.any, aten.all)},
+    **{f.dim: [(0,), (-1, True)] for f in (aten.any, aten.all)},
+    **{f.dims: [([0, 1],), ([1], True), (None,)] for f in (aten.any, aten.all)},
+}
+CASES = [(f, given) for f, several in {**NUMBERS, **REDUCTIONS}.items() for given in several]
+
+
+def agrees(function, *tensors):
+    try:
+        wanted = function(*tensors)
+    except (RuntimeError, NotImplementedError):
+        return  # nothing is said of what torch refuses
+    body = graph.trace(lambda *t: [function(*t)], [TensorType.of(t) for t in tensors]).graph
+    assert list(body.out_types) == [TensorType.of(wanted)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]} {c[1]}")
+def test_types_of_results(case, dtype):
+    function, given = case
+    for shape, turned in itertools.product([(2, 3), (0, 3), (3, 3)], (False, True)):
+        if turned:
+            agrees(lambda t: function(t.T, *given), torch.ones(shape).to(dtype))
+        else:
+            agrees(lambda t: function(t, *given), torch.ones(shape).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("number", [1, 0.5, True, 1j])
+def test_types_of_choices(dtype, number):
+    for shape in [(2, 3), (3,), (2, 1)]:
+        mask = torch.ones(shape, dtype=torch.bool)
+        agrees(lambda t, m: torch.where(m, t, number), torch.ones(2, 3).to(dtype), mask)
+        agrees(lambda t, m: torch.where(m, number, t), torch.ones(2, 3).to(dtype), mask)
+        if not isinstance(number, complex) or dtype.is_complex:  # of which torch's formula refuses what its kernel does
+            agrees(lambda t, m: t.masked_fill(m, number), torch.ones(2, 3).to(dtype), mask)
+
+
+def test_the_cases_above_are_all_that_there_are():
+    told = {aten.masked_fill.Scalar, aten.where.ScalarOther, aten.where.ScalarSelf}
+    assert {*NUMBERS, *told} == fake_results._OF_ARRAY_AND_NUMBERS
+    assert set(REDUCTIONS) == fake_results._REDUCTIONS
