@@ -240,13 +240,13 @@ CALLS: Mapping[str, Callable[..., Call]] = {
 
 
 _SORTING = ("sort", "topk")
-_PRIMITIVES = ("cholesky", "eigh", "eig", "qr", "svd", "lu")  # that are spelled out in those
 
 
 def is_factorizing(body: Graph) -> bool:
     """Tell whether a graph factorizes matrices."""
-    names = {getattr(n.target, "__name__", "").split(".")[0] for n in body.module.graph.nodes}
-    return not names.isdisjoint(CALLS.keys() - _SORTING | set(_PRIMITIVES))
+    targets = [n.target for n in body.module.graph.nodes if n.op == "call_function"]
+    names = {getattr(t, "__name__", "").split(".")[0] for t in targets}
+    return not names.isdisjoint(CALLS.keys() - _SORTING) or any(getattr(t, "factorizes", False) for t in targets)
 
 
 def arguments(call: Call, names: Sequence[str], shapes: Sequence[tuple[int, ...]], element: str) -> tuple[int, str]:

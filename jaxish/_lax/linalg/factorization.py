@@ -19,6 +19,8 @@ from ..._core.primitive import Dims, batch_front, differentiable, instantiate
 class Factorization(Opaque):
     """Base class; a subclass gives `out_types`, `run`, and `slope` where there is a derivative."""
 
+    factorizes = True
+
     def slope(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], tangents: Sequence[Tensor]
     ) -> list[Tensor | None]:

@@ -31,6 +31,7 @@ class Solution(Primitive):
     """x with a @ x = b, for matrices a and b of one batch."""
 
     __name__ = "solve"
+    factorizes = True
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[1])]
