@@ -5,6 +5,8 @@ import os
 
 os.environ.setdefault("JAXISH_JIT_TIER", "direct")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")  # of jaxish and of JAX, for the tests of shardings
+# JAX compiles in a fifth of the time so: with tests, that is most of it.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1")
 
 import jax
 import pytest
