@@ -78,6 +78,9 @@ PROGRAMS = {
 ERRORS = {
     "map of different structures": lambda j: j.tree.map(lambda x, y: x, (1, 2), (1, 2, 3)),
     "unflatten too few": lambda j: j.tree.unflatten(j.tree.structure((1, 2)), [1]),
+    "keys that do not compare": lambda j: j.tree.map(lambda x: x, [{1: 2, "a": 3}]),
+    "keys of a default that do not compare": lambda j: j.tree.leaves(collections.defaultdict(int, {1: 2, "a": 3})),
+    "an argument's keys that do not compare": lambda j: j.jit(lambda d: d)({1: 2, "a": 3}),
 }
 
 

@@ -62,10 +62,11 @@ def _in_order(spec: Spec) -> Spec:
         nonlocal is_plain
         kind = node.type
         if kind is dict:
-            return optree.treespec_dict(dict.fromkeys(node.entries(), _LEAF), namespace=NAMESPACE)
+            return optree.treespec_dict(dict.fromkeys(_comparable(node.entries()), _LEAF), namespace=NAMESPACE)
         if kind is collections.defaultdict:
             is_plain, factory = False, node.unflatten([None] * node.num_children).default_factory
-            return optree.treespec_defaultdict(factory, dict.fromkeys(node.entries(), _LEAF), namespace=NAMESPACE)
+            keys = dict.fromkeys(_comparable(node.entries()), _LEAF)
+            return optree.treespec_defaultdict(factory, keys, namespace=NAMESPACE)
         is_plain = is_plain and kind not in _REGISTRY
         return node
 
@@ -75,6 +76,15 @@ def _in_order(spec: Spec) -> Spec:
             _ordered.clear()
         _ordered[found] = found
     return found
+
+
+def _comparable(keys: list[Any]) -> list[Any]:
+    """Return a dictionary's keys; raise `ValueError` where optree sorted them by their types' names, since they do not compare."""
+    try:
+        sorted(keys)
+    except TypeError as error:
+        raise _sorting_error(error) from error
+    return keys
 
 
 def _sorting_error(error: Exception) -> Exception:

@@ -58,8 +58,17 @@ class Literal:
         except TypeError:
             return None
 
+    @property
+    def text(self) -> str:
+        """How an equation shows it: the value and its type."""
+        return f"{self._shown}:{self.aval.str_short(short_dtypes=True)}"
+
+    @property
+    def _shown(self) -> Any:
+        return self.val.item() if hasattr(self.val, "item") else self.val
+
     def __repr__(self) -> str:
-        return f"{self.val.item() if hasattr(self.val, 'item') else self.val}:{self.aval.str_short(short_dtypes=True)}"
+        return f"Literal({self._shown})"
 
 
 Atom = Var | Literal

@@ -33,7 +33,7 @@ class _Text:
         return self.names[variable]
 
     def atom(self, atom: Any) -> str:
-        return repr(atom) if hasattr(atom, "val") else self.name(atom)
+        return atom.text if hasattr(atom, "val") else self.name(atom)
 
     def atoms(self, atoms: Sequence[Any], separator: str = "") -> AbstractDoc:
         return (
