@@ -242,6 +242,65 @@ def test_what_the_host_has_to_do_is_refused():
         export.export(jaxish.jit(jaxish.lax.linalg.schur))(np.eye(2, dtype="float32"))
 
 
+def over_devices(j, count, axis, devices=slice(None)):
+    """Return the sharding of rows over so many devices."""
+    mesh = j.sharding.Mesh(j.devices()[:count][devices], axis)
+    return j.sharding.NamedSharding(mesh, j.sharding.PartitionSpec(axis))
+
+
+def exported_over_devices(j, stored):
+    """Return an exported function whose argument is split by rows, and its result by columns, over two devices."""
+    rows = over_devices(j, 2, "x")
+    columns = rows.update(spec=j.sharding.PartitionSpec(None, "x"))
+    found = j.export.export(j.jit(lambda x: x * 2, in_shardings=(rows,), out_shardings=columns))(ROWS)
+    return j.export.deserialize(found.serialize(vjp_order=1)) if stored else found
+
+
+ROWS = np.arange(64, dtype="float32").reshape(16, 4)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_functions_over_several_devices(stored):
+    def layouts(j):
+        exported, mesh = exported_over_devices(j, stored), j.sharding.AbstractMesh((2,), ("x",))
+        given, wanted = exported.in_shardings_jax(mesh), exported.out_shardings_jax(mesh)
+        return exported.nr_devices, exported.vjp().nr_devices, repr(given), repr(wanted)
+
+    def of_other_devices(j):
+        result = exported_over_devices(j, stored).call(
+            j.device_put(ROWS, over_devices(j, 2, "y", slice(None, None, -1)))
+        )
+        return result, [(shard.index, shard.device.id) for shard in result.addressable_shards]
+
+    def of_the_mesh_in_force(j):
+        with j.set_mesh(over_devices(j, 2, "x").mesh):
+            return repr(exported_over_devices(j, stored).call(ROWS).sharding.spec)
+
+    agree(layouts)
+    agree(of_other_devices)
+    agree(of_the_mesh_in_force)
+    agree(lambda j: exported_over_devices(j, stored).call(ROWS))  # on one device
+    agree(lambda j: exported_over_devices(j, stored).call(j.device_put(ROWS, over_devices(j, 4, "x"))))
+    agree(lambda j: exported_over_devices(j, stored).in_shardings_jax(over_devices(j, 4, "x").mesh))
+    agree(lambda j: j.grad(lambda x: exported_over_devices(j, stored).call(x).sum())(
+        j.device_put(ROWS, over_devices(j, 2, "x"))))  # fmt: skip
+
+
+def test_devices_that_only_types_and_constraints_name():
+    def of_types(j):
+        mesh = j.sharding.AbstractMesh((4,), ("a",))
+        rows = j.sharding.NamedSharding(mesh, j.sharding.PartitionSpec("a"))
+        return j.export.export(j.jit(lambda x: x.T @ x))(j.ShapeDtypeStruct((16, 4), "float32", sharding=rows))
+
+    def of_a_constraint(j):
+        return j.export.export(j.jit(lambda x: j.lax.with_sharding_constraint(x, over_devices(j, 2, "i")).sum(0)))(ROWS)
+
+    agree(lambda j: (of_types(j).nr_devices, repr(of_types(j).in_shardings_jax(j.sharding.AbstractMesh((4,), ("a",))))))
+    agree(lambda j: of_types(j).call(j.device_put(ROWS, over_devices(j, 4, "a"))))
+    agree(lambda j: of_a_constraint(j).nr_devices)
+    agree(lambda j: of_a_constraint(j).call(ROWS))
+
+
 def test_a_platform_s_own_function_is_the_one_exported():
     f = jaxish.jit(lambda x: jaxish.lax.platform_dependent(x, cpu=jaxish.numpy.sin, default=jaxish.numpy.cos))
     unchecked = [export.DisabledSafetyCheck.platform()]

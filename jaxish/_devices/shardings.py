@@ -370,7 +370,8 @@ class NamedSharding(Sharding):
 
     def __repr__(self) -> str:
         mesh = self.mesh if isinstance(self.mesh, AbstractMesh) else str(self.mesh)
-        return f"NamedSharding(mesh={mesh}, spec={self.spec}, memory_kind={self.memory_kind})"
+        memory = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
+        return f"NamedSharding(mesh={mesh}, spec={self.spec}{memory})"
 
 
 @functools.lru_cache(1024)

@@ -21,6 +21,7 @@ from .._transforms.signature import Signature
 from .._transforms.stages import Compiled
 from .checks import maximum_supported_calling_convention_version
 from .exported import Exported, platform_named
+from .layouts import layouts_of
 from .loading import deserialize
 from .storing import serialized
 from .tracing import stored_program
@@ -39,6 +40,11 @@ def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
     if program.uses is not None:
         raise ValueError("can't serialize with a closed-over mutable array ref")
     infos, in_tree = tree.flatten(compiled.args_info)
+    layouts = layouts_of([None] * len(program.in_avals), program)
+    if layouts.nr_devices > 1:
+        raise NotImplementedError(
+            "a compiled function over several devices cannot be serialized; jax.export stores it, for any devices."
+        )
     stored = stored_program(program)
     exported = Exported(
         fun_name=program.name,
@@ -53,6 +59,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
         uses_global_constants=False,
         _function=stored.function,
         _get_vjp=None,
+        _layouts=layouts,
     )
     said = {
         "donated": [info.donated for info in infos],

@@ -23,6 +23,7 @@ from .._transforms.program import Program
 from .arguments import check_structure, check_types, places
 from .checks import DisabledSafetyCheck
 from .functions import StoredFunction
+from .layouts import Layouts, over
 from .solutions import Equations
 from .storing import serialized
 
@@ -38,7 +39,7 @@ class Exported:
         out_tree: the structure of the result.
         out_avals: the types of the result's leaves.
         in_shardings_hlo, out_shardings_hlo: None for each leaf, as in JAX since 2026.
-        nr_devices: for how many devices it was exported: always 1.
+        nr_devices: for how many devices it was exported.
         platforms: where it may run: `cpu`, `cuda`, `rocm`, `tpu`.
         ordered_effects, unordered_effects: always none, since effects call the host.
         disabled_safety_checks: the checks that are left out.
@@ -59,9 +60,14 @@ class Exported:
     uses_global_constants: bool
     _function: StoredFunction
     _get_vjp: Callable[["Exported"], "Exported"] | None
-    nr_devices: int = 1
+    _layouts: Layouts
     ordered_effects: tuple[Any, ...] = ()
     unordered_effects: tuple[Any, ...] = ()
+
+    @property
+    def nr_devices(self) -> int:
+        """For how many devices it was exported: where more than one, calls must be for as many."""
+        return self._layouts.nr_devices
 
     @property
     def in_shardings_hlo(self) -> tuple[None, ...]:
@@ -74,12 +80,15 @@ class Exported:
         return (None,) * len(self.out_avals)
 
     def in_shardings_jax(self, mesh: Any) -> Sequence[Any]:
-        """Return how the arguments lie over a mesh: None for each leaf."""
-        return self.in_shardings_hlo
+        """Return how each leaf of the arguments lies over a mesh like that of the export; None where nothing was said.
+
+        Raises `ValueError` for a mesh with other names, sizes or types of axes.
+        """
+        return tuple(over(layout, mesh) for layout in self._layouts.inputs)
 
     def out_shardings_jax(self, mesh: Any) -> Sequence[Any]:
-        """Return how the results lie over a mesh: None for each leaf."""
-        return self.out_shardings_hlo
+        """Return how each leaf of the result lies over a mesh: see `in_shardings_jax`."""
+        return tuple(over(layout, mesh) for layout in self._layouts.outputs)
 
     @property
     def mlir_module_serialized(self) -> bytes:
@@ -129,11 +138,13 @@ class Exported:
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result for arguments of the types that the function was exported for.
 
-        Raises `ValueError` for other pytrees, types and sizes, and on a platform that it was not exported for.
+        Results lie over the devices of the arguments, or of the mesh in force. Raises `ValueError` for other pytrees, types
+        and sizes, another number of devices, and on a platform that it was not exported for.
         """
         leaves, spec = tree.flatten((args, kwargs))
         check_structure(self.fun_name, self.in_tree, PyTreeDef(spec))
-        return self.out_tree.unflatten(self._flat(*leaves))
+        where = self._layouts.devices_of_call(self.fun_name, leaves)
+        return self.out_tree.unflatten(self._layouts.placed(self._flat(*leaves), where))
 
     @functools.cached_property
     def _flat(self) -> Callable[..., list[Any]]:

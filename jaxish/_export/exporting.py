@@ -1,6 +1,7 @@
 """`export`: a jitted function, traced for given types, as an `Exported`."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from .._core import dtypes, tree
 from .._core.array import Array
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.tree import PyTreeDef
-from .._devices.constraint import sharding_of
+from .._devices.constraint import sharding_given
 from .._lax.control_flow.platforms import for_platforms
 from .._transforms.autodiff import vjp
 from .._transforms.jit import PjitFunction, jit
@@ -17,8 +18,9 @@ from .._transforms.prepared_call import PreparedCall
 from .arguments import places
 from .checks import DisabledSafetyCheck, calling_convention_version
 from .exported import Exported, default_export_platform
+from .layouts import Layouts, layouts_of
 from .solutions import Equations
-from .tracing import refuse_several_devices, traced_cases, without_symbols
+from .tracing import traced_cases, without_symbols
 
 _LIBRARY = __name__.partition(".")[0]
 
@@ -34,8 +36,8 @@ def export(
 
     `fun_jit` is what `jit` returns. `platforms` are those that the function may run on (`cpu`, `cuda`, `rocm`, `tpu`), by
     default the one that arrays are made on. Raises `ValueError` for functions that are not jitted; the function returned
-    `NotImplementedError` for those that call the host (callbacks, `debug.print`), or lay arrays over several devices, and
-    for `_override_lowering_rules`: there is no MLIR to override.
+    `NotImplementedError` for those that call the host (callbacks, `debug.print`), and for `_override_lowering_rules`: there is
+    no MLIR to override. A function of arrays over several devices is for as many, which a call's arguments tell.
     """
     if getattr(fun_jit, "__module__", None) and fun_jit.__module__.partition(".")[0] == _LIBRARY:
         fun_jit = jit(fun_jit)  # jnp.sin is a jitted function in JAX
@@ -56,8 +58,6 @@ def _exported(
 ) -> Exported:
     version = calling_convention_version()
     leaves, in_spec = tree.flatten(jitted._signature.split(args, kwargs).dynamic)
-    for leaf in leaves:
-        refuse_several_devices(leaf.sharding if isinstance(leaf, ShapeDtypeStruct) else _sharding_of(leaf))
     call = jitted.prepared(*without_symbols(args, kwargs))
     in_avals = tuple(
         ShapedArray(getattr(leaf, "shape", a.shape), a.dtype, a.weak_type)
@@ -67,6 +67,7 @@ def _exported(
     with for_platforms(platforms):
         traced = traced_cases(jitted, call, equations)
     first = traced.first
+    given = [_sharding_of(leaf) or sharding_given(array) for leaf, array in zip(leaves, call.arrays, strict=True)]
     return Exported(
         fun_name=first.name,
         in_tree=PyTreeDef(in_spec),
@@ -79,6 +80,7 @@ def _exported(
         module_kept_var_idx=traced.read,
         uses_global_constants=len(platforms) > 1 or equations.scope is not None,
         _function=traced.function,
+        _layouts=layouts_of(given, first),
         _get_vjp=lambda exported: _exported_vjp(jitted, call, exported),
     )
 
@@ -98,7 +100,9 @@ def _exported_vjp(jitted: PjitFunction, call: PreparedCall, exported: Exported) 
     specs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in exported.in_avals]
     cotangents = [ShapeDtypeStruct(a.shape, _tangent_dtype(a.dtype), weak_type=a.weak_type) for a in exported.out_avals]
     checks = tuple(exported.disabled_safety_checks)
-    return _exported(jit(fun_vjp_jax), exported.platforms, checks, (*specs, *cotangents), {})
+    found = _exported(jit(fun_vjp_jax), exported.platforms, checks, (*specs, *cotangents), {})
+    own = exported._layouts
+    return replace(found, _layouts=Layouts((*own.inputs, *own.outputs), own.inputs, own.nr_devices))
 
 
 def _tangent_dtype(dtype: Any) -> Any:
@@ -106,4 +110,4 @@ def _tangent_dtype(dtype: Any) -> Any:
 
 
 def _sharding_of(leaf: Any) -> Any:
-    return sharding_of(leaf) if isinstance(leaf, Array) else None
+    return sharding_given(leaf) if isinstance(leaf, Array) else getattr(leaf, "sharding", None)

@@ -5,7 +5,7 @@ from typing import Any
 from .._core import dtypes
 from .._core.avals import ShapedArray
 from .._random.keys import key_dtype
-from . import container, structures
+from . import container, layouts, structures
 from .checks import DisabledSafetyCheck
 from .exported import Exported
 from .functions import Case, StoredFunction
@@ -50,7 +50,15 @@ def _exported(said: dict[str, Any], tensors: Tensors, scope: SymbolicScope) -> E
         uses_global_constants=said["uses_global_constants"],
         _function=StoredFunction(cases, tensors),
         _get_vjp=None if vjp is None else lambda _: vjp,
+        _layouts=_layouts(said),
     )
+
+
+def _layouts(said: dict[str, Any]) -> layouts.Layouts:
+    if "nr_devices" not in said:  # written before functions over several devices were exported
+        return layouts.Layouts((None,) * len(said["in_avals"]), (None,) * len(said["out_avals"]))
+    given, wanted = (tuple(map(layouts.read, said[name])) for name in ("in_layouts", "out_layouts"))
+    return layouts.Layouts(given, wanted, said["nr_devices"])
 
 
 def _aval(said: dict[str, Any], scope: SymbolicScope) -> ShapedArray:

@@ -8,7 +8,7 @@ from .._core import dtypes
 from .._core.avals import ShapedArray
 from .._random.generators import GENERATORS
 from .._random.key_dtype import KeyDType
-from . import container, structures
+from . import container, layouts, structures
 from .functions import StoredFunction
 from .records import Tensors
 
@@ -44,6 +44,9 @@ def _said(exported: Any, vjp_order: int, tensors: Tensors) -> dict[str, Any]:
         "out_avals": [*map(_said_aval, exported.out_avals)],
         "disabled_safety_checks": [*map(str, exported.disabled_safety_checks)],
         "cases": cases,
+        "nr_devices": exported.nr_devices,
+        "in_layouts": [*map(layouts.said, exported._layouts.inputs)],
+        "out_layouts": [*map(layouts.said, exported._layouts.outputs)],
         "vjp": _said(exported.vjp(), vjp_order - 1, tensors) if vjp_order > 0 else None,
     }
 

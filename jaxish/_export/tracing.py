@@ -5,16 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import fx
 
 from .._compile.lowering import lowered
 from .._core import errors, tree
 from .._core.array import Array, default_torch_device, from_kind
 from .._core.avals import ShapedArray, ShapeDtypeStruct
-from .._core.primitive import Primitive, graphs_of
 from .._core.symbolic_sizes import blank
 from .._core.target import STORED
-from .._devices.constraint import Constrain
 from .._transforms.flat import kind_of_type
 from .._transforms.jit import PjitFunction
 from .._transforms.prepared_call import PreparedCall
@@ -124,9 +121,6 @@ def _stored(program: Program, tensors: Tensors, formula: Any) -> _Example:
             f"The function {program.name} closes over a value that a transformation around its export traces; make that value "
             "an argument of the function."
         )
-    _refuse_devices_in(closed.graph.module)
-    for kind in program.out_kinds:
-        refuse_several_devices(getattr(kind, "sharding", None))
     module = lowered(closed.graph, STORED)
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"][len(closed.captured) :]
     record = Writer(tensors, _device(program), formula).record(module)
@@ -158,24 +152,3 @@ def _check_shapes(example: _Example, out_avals: Sequence[ShapedArray]) -> None:
                     f"a result of {example.program.name} has the size {dimension} at some sizes of its arguments, and {found} for "
                     f"{sizes_said}. Give symbolic_shape constraints that tell them apart, or use jax.core.max_dim and min_dim."
                 )
-
-
-# ----------------------------------------------------------------------------------------------------- several devices
-
-
-def refuse_several_devices(sharding: Any) -> None:
-    """Raise `NotImplementedError` for a sharding over several devices."""
-    if sharding is not None and sharding.num_devices > 1:
-        raise NotImplementedError(
-            "export of a function over several devices is not supported. Export it without shardings, and call it under "
-            "jax.jit(exported.call, in_shardings=..., out_shardings=...)."
-        )
-
-
-def _refuse_devices_in(module: fx.GraphModule) -> None:
-    for node in module.graph.nodes:
-        if isinstance(node.target, Constrain):
-            refuse_several_devices(node.target.sharding)
-        if isinstance(node.target, Primitive):
-            for inner in graphs_of(node.target):
-                _refuse_devices_in(inner.module)
