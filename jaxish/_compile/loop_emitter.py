@@ -26,7 +26,7 @@ from .._core.primitive import Primitive
 from .._core.target import LOOP
 from . import loop_indexing, loop_matrices, loop_products, loop_views
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
-from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, is_in_order, loops_over, nest
+from .loop_values import CallsHost, Unsupported, Value, broadcast, flat_index, in_buffer, is_in_order, loops_over, nest
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
 _MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
@@ -37,6 +37,8 @@ _MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
 _MOST_OF_CONSTANT = 64  # elements that are written out
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 _MOST_OPERATIONS = 2000  # of one body: the compiler takes three seconds
+
+IS_LONG, CALLS_HOST = 1, 2  # why a function gives up
 
 
 # Keyword arguments that are looked at, or say nothing that a result's type does not say.
@@ -78,8 +80,8 @@ def _spelled_out(body: Graph) -> Graph:
     if any(isinstance(n.target, Primitive) and not n.target.is_instruction for n in body.module.graph.nodes):
         try:
             return graph.trace(body, body.in_types, lowering=LOOP).graph
-        except NotImplementedError as error:  # a call of the host
-            raise Unsupported(str(error)) from None
+        except NotImplementedError as error:
+            raise CallsHost(str(error)) from None
     return body
 
 
@@ -102,7 +104,8 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
 class Emitter:
     """The C++ statements of one step of a loop; `outer` is the step that a loop or branch within it belongs to.
 
-    With `most_work` they give up (`over`) when the loops within whose steps nobody can count beforehand go beyond it.
+    With `most_work` they give up (`over`) when the loops within whose steps nobody can count beforehand go beyond it, and
+    where a branch is taken that calls Python.
     """
 
     def __init__(self, body: Graph, outer: "Emitter | None" = None, most_work: int | None = None) -> None:
@@ -129,9 +132,9 @@ class Emitter:
         return self._made["bytes"]
 
     @property
-    def counts(self) -> bool:
-        """Whether there are loops whose steps are counted as they are made."""
-        return self._made["counts"] > 0
+    def gives_up(self) -> bool:
+        """Whether there are loops whose steps are counted as they are made, or branches that call Python."""
+        return self._made["exits"] > 0
 
     def emit(self, inputs: Sequence[Value], carries: range = range(0), apart: bool = False) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results.
@@ -567,9 +570,12 @@ class Emitter:
         step, results = self._inner(body, given, range(first, first + len(names)))
         leave = ["{", *test.lines, f"if (!({going.load([])})) break;", "}"]
         if self._most_work is not None:
-            self._made["counts"] += 1
-            leave.append(f"if ((work += {test.work + step.work}) > {self._most_work}) {{ *over = 1; return; }}")
+            leave.append(f"if ((work += {test.work + step.work}) > {self._most_work}) {self._given_up(IS_LONG)}")
         self.lines += ["for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
+
+    def _given_up(self, reason: int) -> str:
+        self._made["exits"] += 1
+        return f"{{ *over = {reason}; return; }}"
 
     def _nested_scan(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
         self._made["loops"] += 1
@@ -595,10 +601,10 @@ class Emitter:
 
     def _nested_cond(self, node: fx.Node, branch: Any, inputs: Sequence[Value]) -> list[Value]:
         index, *operands = inputs
-        emitters, found = [], []
-        for body in branch.branches:
-            emitters.append(Emitter(body, self))
-            found.append(emitters[-1]._computed_from(operands))
+        begun = [self._begun(body, operands) for body in branch.branches]
+        found = [values for _, values in filter(None, begun)]
+        if not found:
+            raise CallsHost("all branches call Python")
         lent = [v for v, own in zip(operands, self._lent(node)[1:], strict=True) if own]
         updated: list[Value | None] = []
         for results in zip(*found, strict=True):
@@ -607,15 +613,31 @@ class Emitter:
         types = branch.branches[0].out_types
         names = [(v and v.memory) or self._declared(t.shape, t.dtype) for v, t in zip(updated, types, strict=True)]
         kept = [v is not None for v in updated]
-        for number, (emitter, values) in enumerate(zip(emitters, found, strict=True)):
-            results = emitter._settled(values, kept)
-            self.work += emitter.work
-            test = f"if ({index.load([])} == {number}) " if number + 1 < len(emitters) else ""
-            self.lines += [
-                f"{'else ' if number else ''}{test}{{", *emitter.lines, *carry_over(names, results), "}",
-            ]  # fmt: skip
+        for number, written in enumerate(begun):
+            test = f"if ({index.load([])} == {number}) " if number + 1 < len(begun) else ""
+            self.lines += [f"{'else ' if number else ''}{test}{{", *self._finished(written, names, kept), "}"]
         made = [in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
         return [v or m for v, m in zip(updated, made, strict=True)]
+
+    def _begun(self, body: Graph, operands: Sequence[Value]) -> "tuple[Emitter, list[Value]] | None":
+        """Return a branch and its results, to be settled; None where it calls Python, and these steps can give up."""
+        try:
+            inner = Emitter(body, self)
+            return inner, inner._computed_from(operands)
+        except CallsHost:
+            if self._most_work is None:
+                raise
+            return None
+
+    def _finished(
+        self, written: "tuple[Emitter, list[Value]] | None", names: Sequence[str], kept: Sequence[bool]
+    ) -> list[str]:
+        if written is None:
+            return [self._given_up(CALLS_HOST)]
+        emitter, values = written
+        results = emitter._settled(values, kept)
+        self.work += emitter.work
+        return [*emitter.lines, *carry_over(names, results)]
 
     def _nested_threefry2x32(self, node: fx.Node, cipher: Any, words: Sequence[Value]) -> list[Value]:
         shape = tuple(node.meta["val"][0].shape)
