@@ -9,8 +9,9 @@ method here, raises `Unsupported`.
 import itertools
 import math
 import operator
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -104,11 +105,18 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
 class Emitter:
     """The C++ statements of one step of a loop; `outer` is the step that a loop or branch within it belongs to.
 
+    What is the same in all steps of a loop, whose variables are `changing`, is stored before it, by the statements `fixed`.
     With `most_work` they give up (`over`) when the loops within whose steps nobody can count beforehand go beyond it, and
     where a branch is taken that calls Python.
     """
 
-    def __init__(self, body: Graph, outer: "Emitter | None" = None, most_work: int | None = None) -> None:
+    def __init__(
+        self,
+        body: Graph,
+        outer: "Emitter | None" = None,
+        most_work: int | None = None,
+        changing: Collection[str] | None = None,
+    ) -> None:
         if graph.has_effects(body):
             raise Unsupported("an effect, which nothing would call whose results are unused")
         self.body = _spelled_out(body)
@@ -120,6 +128,9 @@ class Emitter:
         self._most_work = most_work if outer is None else outer._most_work
         self._made: Counter[str] = Counter() if outer is None else outer._made
         self._names = itertools.count() if outer is None else outer._names
+        self.fixed: list[str] = []
+        self._fixed_names: set[str] = set()
+        self._changing, self._first_name = changing, next(self._names)
 
     @property
     def loops(self) -> int:
@@ -454,15 +465,30 @@ class Emitter:
 
     def stored(self, value: Value) -> Value:
         """Emit a loop that computes the elements of `value`, and return it read from where they are."""
-        if math.prod(value.shape) == 1:
-            number = f"v{next(self._names)}"
-            self.lines.append(f"const {C_TYPES[value.dtype]} {number} = {value.load(['0'] * len(value.shape))};")
-            return Value(value.shape, value.dtype, lambda index: number, is_held=True)
-        name = self._declared(value.shape, value.dtype)
         index = [f"i{d}" for d in range(len(value.shape))]
-        element = f"{name}[{flat_index(index, value.shape)}]"
-        self.lines.append(nest(index, value.shape, f"{element} = {value.load(index)};"))
+        is_number = math.prod(value.shape) == 1
+        computed = value.load(["0"] * len(value.shape) if is_number else index)
+        lines = self.lines if self._changes(computed) else self.fixed
+        if is_number:
+            name = f"v{next(self._names)}"
+            lines.append(f"const {C_TYPES[value.dtype]} {name} = {computed};")
+        else:
+            name = self._declared(value.shape, value.dtype, lines)
+            lines.append(nest(index, value.shape, f"{name}[{flat_index(index, value.shape)}] = {computed};"))
+        if lines is self.fixed:
+            self._fixed_names.add(name)
+        if is_number:
+            return Value(value.shape, value.dtype, lambda index: name, is_held=True)
         return in_buffer(name, value.shape, value.dtype)
+
+    def _changes(self, text: str) -> bool:
+        """Tell whether an expression may be another in each step: whether it has a variable of the loop, or made in a step."""
+        if self._changing is None:
+            return True
+        names = set(re.findall(r"\b[a-z]+\d*\b", text)) - self._fixed_names
+        return any(
+            n in self._changing or (n[0] in "vn" and n[1:].isdigit() and int(n[1:]) > self._first_name) for n in names
+        )
 
     def _compute_constant_pad_nd(
         self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, widths: Sequence[int], number: Any = 0
@@ -514,8 +540,14 @@ class Emitter:
 
     # -- loops and branches within a step -----------------------------------------------------------------------
 
-    def _inner(self, body: Graph, inputs: Sequence[Value], carries: range = range(0)) -> tuple["Emitter", list[Value]]:
-        inner = Emitter(body, self)
+    def _inner(
+        self,
+        body: Graph,
+        inputs: Sequence[Value],
+        carries: range = range(0),
+        changing: Collection[str] | None = None,
+    ) -> tuple["Emitter", list[Value]]:
+        inner = Emitter(body, self, changing=changing)
         return inner, inner.emit(inputs, carries)
 
     def _lent(self, node: fx.Node) -> list[bool]:
@@ -567,11 +599,11 @@ class Emitter:
     ) -> None:
         """Emit a loop over variables, which are among what `cond` and `body` are given: there from `first` on."""
         test, (going,) = self._inner(cond, tested)
-        step, results = self._inner(body, given, range(first, first + len(names)))
+        step, results = self._inner(body, given, range(first, first + len(names)), names)
         leave = ["{", *test.lines, f"if (!({going.load([])})) break;", "}"]
         if self._most_work is not None:
             leave.append(f"if ((work += {test.work + step.work}) > {self._most_work}) {self._given_up(IS_LONG)}")
-        self.lines += ["for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
+        self.lines += [*step.fixed, "for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
 
     def _given_up(self, reason: int) -> str:
         self._made["exits"] += 1
@@ -584,12 +616,14 @@ class Emitter:
         names, state = self._variables(inputs[loop.consts : head], lent)
         step, place = (f"n{next(self._names)}" for _ in range(2))
         slices = [Value(x.shape[1:], x.dtype, lambda i, x=x: x.load([place, *i]), is_held=True) for x in inputs[head:]]
-        body, results = self._inner(loop.body, [*inputs[: loop.consts], *state, *slices], range(loop.consts, head))
+        given = [*inputs[: loop.consts], *state, *slices]
+        body, results = self._inner(loop.body, given, range(loop.consts, head), [*names, place])
         self.work += length * body.work
         y_types = loop.body.out_types[loop.carries :]
         ys = [self._declared((length, *t.shape), t.dtype) for t in y_types]
         rows = [f"({y}+{place}*{math.prod(t.shape)})" for y, t in zip(ys, y_types, strict=True)]
         self.lines += [
+            *body.fixed,
             f"for (int {step} = 0; {step} < {length}; ++{step}) {{",
             f"const int {place} = {f'{length - 1} - {step}' if loop.reverse else step};",
             *body.lines,
@@ -781,19 +815,20 @@ class Emitter:
     def _compute_bmm(self, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
         return self._product(left, right, shape, dtype, several=True)
 
-    def _declared(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
+    def _declared(self, shape: tuple[int, ...], dtype: torch.dtype, lines: list[str] | None = None) -> str:
         """Emit a buffer for the elements of an array and return its name."""
+        lines = self.lines if lines is None else lines
         name, count = f"v{next(self._names)}", math.prod(shape)
         self.work += count
         self._made["elements"] += count
         if self._made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"] + self._made["room"]:
             raise Unsupported("the body is large")
         if count <= _MOST_ON_STACK:
-            self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
+            lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
             return name
         place, kind = self._made["bytes"], C_TYPES[dtype]
         self._made["bytes"] += -(-count * dtype.itemsize // _LINE) * _LINE
-        self.lines.append(f"{kind}* __restrict__ const {name} = ({kind}*)(memory.place + {place});")
+        lines.append(f"{kind}* __restrict__ const {name} = ({kind}*)(memory.place + {place});")
         return name
 
     def _joined(

@@ -118,7 +118,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         in_buffer(f"({n}+step*{_size(t)})" if i >= head else n, t.shape, t.dtype, is_carry=consts <= i < head)
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
-    emitter = Emitter(body)
+    emitter = Emitter(body, changing={"step", *names[consts:head]})
     results = emitter.emit(values, range(consts, head))
     declared = [
         _pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True)) if not consts <= i < head
@@ -132,7 +132,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     stores += carry_over([f"s{i}" for i in range(carries)], results[:carries])
     text = _function(
         len(sizes),
-        declared,
+        [*declared, *emitter.fixed],
         "for (int64_t n = 0; n < length; ++n)",
         ["const int64_t step = reverse ? length - 1 - n : n;", *emitter.lines, *stores],
         emitter.memory,
@@ -244,7 +244,10 @@ def _function(
 ) -> str:
     """Return the function, or a part of it that the `caller` calls."""
     text = "\n    ".join(body)
-    shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
+    shifts = [
+        f"const int32_t shift_{d} = shifts[{d}];"
+        for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
+    ]
     given = [
         *([] if caller else ["const int64_t length = given[0];", "const bool reverse = given[1];"]),
         "const void* const* in = (const void* const*)(given + 2);",
