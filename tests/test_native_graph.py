@@ -5,6 +5,7 @@ import time
 import jax
 import numpy as np
 import pytest
+import torch
 from oracle import agree
 
 import jaxish
@@ -21,12 +22,26 @@ def automatic():
     config.jit_tier.set(before)
 
 
+@pytest.fixture
+def compiled():
+    before = config.jit_tier.value
+    config.jit_tier.set("compiled")
+    yield
+    config.jit_tier.set(before)
+
+
 X = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
 I = np.array([3, 0, 4, 4], np.int32)  # noqa: E741
 
 
 def collatz(xp):
     return lambda s: (xp.numpy.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1)
+
+
+def refused(x):
+    if (x > 30).any():
+        raise ValueError(f"{x.max()} is too much")
+    return np.asarray(x) * 2
 
 
 FUNCTIONS = {
@@ -50,6 +65,11 @@ FUNCTIONS = {
     "loops in loops": lambda xp: (
         lambda x: xp.lax.fori_loop(
             0, 3, lambda i, c: xp.lax.while_loop(lambda c: (c < i + 1.0).any(), lambda c: c + 0.25, c), x
+        )
+    ),
+    "a branch that calls Python": lambda xp: (
+        lambda x: xp.lax.fori_loop(
+            0, 3, lambda i, x: xp.lax.cond((x > 9).any(), lambda x: xp.pure_callback(refused, x, x), xp.numpy.sin, x), x
         )
     ),
     "a loop in one branch": lambda xp: (
@@ -123,6 +143,38 @@ def scanned(x):
     return jaxish.lax.scan(lambda c, x: (c + x.sum(), c), 0.0, x)
 
 
+def checked(xp):
+    return lambda x: xp.lax.cond(x.max() > 9, lambda x: xp.pure_callback(refused, x, x), lambda x: x + 1, x) * 3
+
+
+def test_a_branch_that_calls_python_does_so_when_it_is_taken(compiled):
+    body = graph_of(checked(jaxish))
+    assert function_of(body) == "_compile_and_run"
+    for x in (X, X + 40, X):
+        if x.max() > 30:
+            with pytest.raises(jaxish.errors.JaxRuntimeError, match=r"refused raised ValueError: 4.* is too much"):
+                executable.of(body).run(torch.tensor(x))
+        else:
+            (found,) = executable.of(body).run(torch.tensor(x))
+            np.testing.assert_allclose(found, jax.jit(checked(jax))(x))
+        assert function_of(body) == "counted"
+
+
+def test_a_graph_whose_branch_returns_from_python_runs_there_from_then_on(compiled):
+    body = graph_of(checked(jaxish))
+    for x in (X, X + 10, X, X + 10):
+        (found,) = executable.of(body).run(torch.tensor(x))
+        np.testing.assert_allclose(found, jax.jit(checked(jax))(x))
+    assert function_of(body) != "counted"
+
+
+def test_a_graph_that_calls_python_in_all_branches_is_left_to_the_backend():
+    call = lambda x: jaxish.pure_callback(refused, x, x)
+    body = graph_of(lambda x: jaxish.lax.cond(x[0, 0] > 0, call, lambda x: call(-x), x))
+    with pytest.raises(Unsupported):
+        native_loop.Whole(body, "f", pytest.fail, pytest.fail).run_when_compiled()
+
+
 def test_large_graphs_are_left_to_the_backend():
     assert not native_loop.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (20000,))))
 
@@ -136,7 +188,7 @@ def long_scan(x):
 )
 def test_what_is_not_written_out_is_left_to_the_backend(function):
     with pytest.raises(Unsupported):
-        native_loop.Whole(graph_of(lambda x: function(x)), "f", pytest.fail).run_when_compiled()
+        native_loop.Whole(graph_of(lambda x: function(x)), "f", pytest.fail, pytest.fail).run_when_compiled()
 
 
 @pytest.mark.parametrize("tier", ["compiled", "auto"])

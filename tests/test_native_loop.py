@@ -3,6 +3,7 @@
 import gc
 import importlib
 import os
+import re
 import subprocess
 import sys
 
@@ -364,6 +365,51 @@ def test_draws_in_a_loop(draw, refused):
 def source_of(function, *args):
     scan = _scan_in(jaxish.jit(function), *args)
     return native_loop.scan_source(scan.body, scan.consts, scan.carries).text
+
+
+SAME_IN_ALL_STEPS = {
+    "a transposed matrix": lambda j, a, c: j.lax.scan(lambda c, _: (j.numpy.tanh(c @ a.T), c), c, None, length=5),
+    "no step": lambda j, a, c: j.lax.scan(lambda c, _: (j.numpy.tanh(c @ a.T), c), c, None, length=0),
+    "functions of a matrix": lambda j, a, c: j.lax.scan(
+        lambda c, x: (c * 0.5 + x @ j.numpy.exp(a)[::-1] + j.numpy.sin(a[0, 0]), j.numpy.exp(a).sum()), c, a
+    ),
+    "in a loop within, where steps around it change it": lambda j, a, c: j.lax.scan(
+        lambda b, x: (j.lax.fori_loop(0, 3, lambda i, d: j.numpy.tanh(d @ b.T) * 0.9 + i, b) + x, b[0]), a * 0.1, a
+    ),
+    "in a while loop within": lambda j, a, c: j.lax.scan(
+        lambda b, x: (
+            j.lax.while_loop(lambda s: s[0] < x[0] + 3, lambda s: (s[0] + 1, s[1] @ b.T / 9), (0.0, b))[1] + x, b[0],
+        ), a * 0.1, a,
+    ),
+    "in one branch": lambda j, a, c: j.lax.scan(
+        lambda c, x: (j.lax.cond(x[0] > 0, lambda c: c @ a.T / 9, lambda c: c + a[1], c), c), c, a
+    ),
+    "the gradient of a recurrent network": lambda j, a, c: j.grad(
+        lambda a: j.lax.scan(lambda c, x: (j.numpy.tanh(c @ a / 9 + x), c.sum()), c, a)[1].sum()
+    )(a),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME_IN_ALL_STEPS)
+def test_what_is_the_same_in_all_steps(name, refused):
+    a = np.random.default_rng(0).normal(size=(21, 21)).astype(np.float32)
+    agree(
+        lambda j: j.jit(lambda a, c: SAME_IN_ALL_STEPS[name](j, a, c))(
+            a, a[0] if "gradient" in name or "functions" in name else a[:9]
+        ),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    assert not refused
+
+
+def test_what_is_the_same_in_all_steps_is_made_before_them():
+    a = np.ones((21, 21), np.float32)
+    text = source_of(
+        lambda c: jaxish.lax.scan(lambda c, _: (c @ jaxish.numpy.asarray(a).T, None), c, None, length=3), a
+    )
+    before, steps = text[text.index("void loop") :].split("for (int64_t n = 0; n < length; ++n)")
+    assert re.search(r"\bc0\[", before) and not re.search(r"\bc0\[", steps)
 
 
 def test_a_large_body_is_left_to_vectorised_kernels():

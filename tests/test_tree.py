@@ -3,8 +3,10 @@
 import collections
 import dataclasses
 import functools
+import gc
 import re
-from typing import NamedTuple
+import weakref
+from typing import Any, NamedTuple
 
 import jax
 import jax.flatten_util
@@ -307,11 +309,17 @@ KEYED = {"b": 1.0, "a": {"d": 2.0, "c": 3.0}}
 
 @dataclasses.dataclass
 class Holder:
-    held: dict
+    held: Any
+
+
+@dataclasses.dataclass
+class Marked(Holder):
+    mark: object
 
 
 for library in (jax, jaxish):
     library.tree_util.register_dataclass(Holder, data_fields=["held"], meta_fields=[])
+    library.tree_util.register_dataclass(Marked, data_fields=["held"], meta_fields=["mark"])
 
 ORDERS = {
     "map": lambda j: j.tree.map(lambda x: x, KEYED),
@@ -319,6 +327,8 @@ ORDERS = {
     "defaultdict": lambda j: j.tree.map(lambda x: x, collections.defaultdict(list, KEYED)),
     "OrderedDict": lambda j: j.tree.map(lambda x: x, collections.OrderedDict(KEYED)),
     "within a class": lambda j: j.tree.map(lambda x: x, Holder({"y": 1.0, "x": KEYED})).held,
+    "within a class that held none": lambda j: [j.tree.map(lambda x: x, Holder(h)) for h in ((1.0,), KEYED)][1].held,
+    "beside what has no hash": lambda j: [j.tree.map(lambda x: x, Marked(KEYED, [1])) for _ in "ab"][1].held,
     "within a list": lambda j: j.tree.map(lambda x: x, [(KEYED,)])[0][0],
     "jit": lambda j: j.jit(lambda t: {"z": t["b"], "y": t["a"]})(KEYED),
     "vmap": lambda j: j.vmap(lambda x: {"z": x, "y": x})(np.ones(2)),
@@ -332,6 +342,15 @@ ORDERS = {
 def test_keys_come_back_in_order(name):
     order = lambda tree: [(k, order(v)) for k, v in tree.items()] if isinstance(tree, dict) else None
     assert order(ORDERS[name](jaxish)) == order(ORDERS[name](jax))
+
+
+def test_what_a_class_holds_beside_its_leaves_is_not_kept():
+    mark = lambda: None
+    gone = weakref.ref(mark)
+    jaxish.tree.map(lambda x: x, Marked((1.0, 2.0), mark))
+    del mark
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize("transform", ["jit", "grad", "vmap", "checkpoint", "linearize"])

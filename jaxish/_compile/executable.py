@@ -36,7 +36,7 @@ class Executable:
 
     def __init__(self, body: Graph, name: str) -> None:
         self.body, self.name = body, name
-        self._is_long = False  # known once its loops have taken long
+        self._is_one_function = True  # where it is small, until its loops have taken long, or it has called Python
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
@@ -99,7 +99,7 @@ class Executable:
             return request.compile()
 
     def _may_be_written(self) -> bool:
-        return self.backend == registry.DEFAULT and not self._is_long and native_loop.is_small(self.body)
+        return self.backend == registry.DEFAULT and self._is_one_function and native_loop.is_small(self.body)
 
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return a small graph as one C++ function, None where it is not written out."""
@@ -111,13 +111,22 @@ class Executable:
             return None
 
     def _in_writing(self) -> native_loop.Whole:
-        return native_loop.Whole(self.body, self.name, self._run_long)
+        return native_loop.Whole(self.body, self.name, self._run_long, self._run_with_host)
 
     def _run_long(self, *tensors: Tensor) -> Sequence[Tensor]:
         """Run a graph whose loops take so long that they are to be interrupted: by themselves, in parts."""
-        self._is_long, self._compiled = True, None
-        self._use(self._compile_and_run if config.jit_tier.value == "compiled" else self._run_again)
+        self._use_several_functions()
         return self.run(*tensors)
+
+    def _run_with_host(self, *tensors: Tensor) -> Sequence[Tensor]:
+        """Run a graph that takes a branch that calls Python; one that returns from there is expected to take it again."""
+        results = self._run_directly(*tensors)
+        self._use_several_functions()
+        return results
+
+    def _use_several_functions(self) -> None:
+        self._is_one_function, self._compiled = False, None
+        self._use(self._compile_and_run if config.jit_tier.value == "compiled" else self._run_again)
 
     def request(self) -> "Request":
         """Return what compiling takes: lowered graph, input types and backend."""

@@ -9,8 +9,9 @@ method here, raises `Unsupported`.
 import itertools
 import math
 import operator
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from .._core.primitive import Primitive
 from .._core.target import LOOP
 from . import loop_indexing, loop_matrices, loop_products, loop_views
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, Operator, kind_of
-from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, is_in_order, loops_over, nest
+from .loop_values import CallsHost, Unsupported, Value, broadcast, flat_index, in_buffer, is_in_order, loops_over, nest
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
 _MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
@@ -37,6 +38,8 @@ _MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
 _MOST_OF_CONSTANT = 64  # elements that are written out
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 _MOST_OPERATIONS = 2000  # of one body: the compiler takes three seconds
+
+IS_LONG, CALLS_HOST = 1, 2  # why a function gives up
 
 
 # Keyword arguments that are looked at, or say nothing that a result's type does not say.
@@ -78,8 +81,8 @@ def _spelled_out(body: Graph) -> Graph:
     if any(isinstance(n.target, Primitive) and not n.target.is_instruction for n in body.module.graph.nodes):
         try:
             return graph.trace(body, body.in_types, lowering=LOOP).graph
-        except NotImplementedError as error:  # a call of the host
-            raise Unsupported(str(error)) from None
+        except NotImplementedError as error:
+            raise CallsHost(str(error)) from None
     return body
 
 
@@ -102,10 +105,18 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
 class Emitter:
     """The C++ statements of one step of a loop; `outer` is the step that a loop or branch within it belongs to.
 
-    With `most_work` they give up (`over`) when the loops within whose steps nobody can count beforehand go beyond it.
+    What is the same in all steps of a loop, whose variables are `changing`, is stored before it, by the statements `fixed`.
+    With `most_work` they give up (`over`) when the loops within whose steps nobody can count beforehand go beyond it, and
+    where a branch is taken that calls Python.
     """
 
-    def __init__(self, body: Graph, outer: "Emitter | None" = None, most_work: int | None = None) -> None:
+    def __init__(
+        self,
+        body: Graph,
+        outer: "Emitter | None" = None,
+        most_work: int | None = None,
+        changing: Collection[str] | None = None,
+    ) -> None:
         if graph.has_effects(body):
             raise Unsupported("an effect, which nothing would call whose results are unused")
         self.body = _spelled_out(body)
@@ -117,6 +128,9 @@ class Emitter:
         self._most_work = most_work if outer is None else outer._most_work
         self._made: Counter[str] = Counter() if outer is None else outer._made
         self._names = itertools.count() if outer is None else outer._names
+        self.fixed: list[str] = []
+        self._fixed_names: set[str] = set()
+        self._changing, self._first_name = changing, next(self._names)
 
     @property
     def loops(self) -> int:
@@ -129,9 +143,9 @@ class Emitter:
         return self._made["bytes"]
 
     @property
-    def counts(self) -> bool:
-        """Whether there are loops whose steps are counted as they are made."""
-        return self._made["counts"] > 0
+    def gives_up(self) -> bool:
+        """Whether there are loops whose steps are counted as they are made, or branches that call Python."""
+        return self._made["exits"] > 0
 
     def emit(self, inputs: Sequence[Value], carries: range = range(0), apart: bool = False) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results.
@@ -451,15 +465,30 @@ class Emitter:
 
     def stored(self, value: Value) -> Value:
         """Emit a loop that computes the elements of `value`, and return it read from where they are."""
-        if math.prod(value.shape) == 1:
-            number = f"v{next(self._names)}"
-            self.lines.append(f"const {C_TYPES[value.dtype]} {number} = {value.load(['0'] * len(value.shape))};")
-            return Value(value.shape, value.dtype, lambda index: number, is_held=True)
-        name = self._declared(value.shape, value.dtype)
         index = [f"i{d}" for d in range(len(value.shape))]
-        element = f"{name}[{flat_index(index, value.shape)}]"
-        self.lines.append(nest(index, value.shape, f"{element} = {value.load(index)};"))
+        is_number = math.prod(value.shape) == 1
+        computed = value.load(["0"] * len(value.shape) if is_number else index)
+        lines = self.lines if self._changes(computed) else self.fixed
+        if is_number:
+            name = f"v{next(self._names)}"
+            lines.append(f"const {C_TYPES[value.dtype]} {name} = {computed};")
+        else:
+            name = self._declared(value.shape, value.dtype, lines)
+            lines.append(nest(index, value.shape, f"{name}[{flat_index(index, value.shape)}] = {computed};"))
+        if lines is self.fixed:
+            self._fixed_names.add(name)
+        if is_number:
+            return Value(value.shape, value.dtype, lambda index: name, is_held=True)
         return in_buffer(name, value.shape, value.dtype)
+
+    def _changes(self, text: str) -> bool:
+        """Tell whether an expression may be another in each step: whether it has a variable of the loop, or made in a step."""
+        if self._changing is None:
+            return True
+        names = set(re.findall(r"\b[a-z]+\d*\b", text)) - self._fixed_names
+        return any(
+            n in self._changing or (n[0] in "vn" and n[1:].isdigit() and int(n[1:]) > self._first_name) for n in names
+        )
 
     def _compute_constant_pad_nd(
         self, shape: tuple[int, ...], dtype: torch.dtype, x: Value, widths: Sequence[int], number: Any = 0
@@ -511,8 +540,14 @@ class Emitter:
 
     # -- loops and branches within a step -----------------------------------------------------------------------
 
-    def _inner(self, body: Graph, inputs: Sequence[Value], carries: range = range(0)) -> tuple["Emitter", list[Value]]:
-        inner = Emitter(body, self)
+    def _inner(
+        self,
+        body: Graph,
+        inputs: Sequence[Value],
+        carries: range = range(0),
+        changing: Collection[str] | None = None,
+    ) -> tuple["Emitter", list[Value]]:
+        inner = Emitter(body, self, changing=changing)
         return inner, inner.emit(inputs, carries)
 
     def _lent(self, node: fx.Node) -> list[bool]:
@@ -564,12 +599,15 @@ class Emitter:
     ) -> None:
         """Emit a loop over variables, which are among what `cond` and `body` are given: there from `first` on."""
         test, (going,) = self._inner(cond, tested)
-        step, results = self._inner(body, given, range(first, first + len(names)))
+        step, results = self._inner(body, given, range(first, first + len(names)), names)
         leave = ["{", *test.lines, f"if (!({going.load([])})) break;", "}"]
         if self._most_work is not None:
-            self._made["counts"] += 1
-            leave.append(f"if ((work += {test.work + step.work}) > {self._most_work}) {{ *over = 1; return; }}")
-        self.lines += ["for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
+            leave.append(f"if ((work += {test.work + step.work}) > {self._most_work}) {self._given_up(IS_LONG)}")
+        self.lines += [*step.fixed, "for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
+
+    def _given_up(self, reason: int) -> str:
+        self._made["exits"] += 1
+        return f"{{ *over = {reason}; return; }}"
 
     def _nested_scan(self, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
         self._made["loops"] += 1
@@ -578,12 +616,14 @@ class Emitter:
         names, state = self._variables(inputs[loop.consts : head], lent)
         step, place = (f"n{next(self._names)}" for _ in range(2))
         slices = [Value(x.shape[1:], x.dtype, lambda i, x=x: x.load([place, *i]), is_held=True) for x in inputs[head:]]
-        body, results = self._inner(loop.body, [*inputs[: loop.consts], *state, *slices], range(loop.consts, head))
+        given = [*inputs[: loop.consts], *state, *slices]
+        body, results = self._inner(loop.body, given, range(loop.consts, head), [*names, place])
         self.work += length * body.work
         y_types = loop.body.out_types[loop.carries :]
         ys = [self._declared((length, *t.shape), t.dtype) for t in y_types]
         rows = [f"({y}+{place}*{math.prod(t.shape)})" for y, t in zip(ys, y_types, strict=True)]
         self.lines += [
+            *body.fixed,
             f"for (int {step} = 0; {step} < {length}; ++{step}) {{",
             f"const int {place} = {f'{length - 1} - {step}' if loop.reverse else step};",
             *body.lines,
@@ -595,10 +635,10 @@ class Emitter:
 
     def _nested_cond(self, node: fx.Node, branch: Any, inputs: Sequence[Value]) -> list[Value]:
         index, *operands = inputs
-        emitters, found = [], []
-        for body in branch.branches:
-            emitters.append(Emitter(body, self))
-            found.append(emitters[-1]._computed_from(operands))
+        begun = [self._begun(body, operands) for body in branch.branches]
+        found = [values for _, values in filter(None, begun)]
+        if not found:
+            raise CallsHost("all branches call Python")
         lent = [v for v, own in zip(operands, self._lent(node)[1:], strict=True) if own]
         updated: list[Value | None] = []
         for results in zip(*found, strict=True):
@@ -607,15 +647,31 @@ class Emitter:
         types = branch.branches[0].out_types
         names = [(v and v.memory) or self._declared(t.shape, t.dtype) for v, t in zip(updated, types, strict=True)]
         kept = [v is not None for v in updated]
-        for number, (emitter, values) in enumerate(zip(emitters, found, strict=True)):
-            results = emitter._settled(values, kept)
-            self.work += emitter.work
-            test = f"if ({index.load([])} == {number}) " if number + 1 < len(emitters) else ""
-            self.lines += [
-                f"{'else ' if number else ''}{test}{{", *emitter.lines, *carry_over(names, results), "}",
-            ]  # fmt: skip
+        for number, written in enumerate(begun):
+            test = f"if ({index.load([])} == {number}) " if number + 1 < len(begun) else ""
+            self.lines += [f"{'else ' if number else ''}{test}{{", *self._finished(written, names, kept), "}"]
         made = [in_buffer(n, tuple(t.shape), t.dtype) for n, t in zip(names, types, strict=True)]
         return [v or m for v, m in zip(updated, made, strict=True)]
+
+    def _begun(self, body: Graph, operands: Sequence[Value]) -> "tuple[Emitter, list[Value]] | None":
+        """Return a branch and its results, to be settled; None where it calls Python, and these steps can give up."""
+        try:
+            inner = Emitter(body, self)
+            return inner, inner._computed_from(operands)
+        except CallsHost:
+            if self._most_work is None:
+                raise
+            return None
+
+    def _finished(
+        self, written: "tuple[Emitter, list[Value]] | None", names: Sequence[str], kept: Sequence[bool]
+    ) -> list[str]:
+        if written is None:
+            return [self._given_up(CALLS_HOST)]
+        emitter, values = written
+        results = emitter._settled(values, kept)
+        self.work += emitter.work
+        return [*emitter.lines, *carry_over(names, results)]
 
     def _nested_threefry2x32(self, node: fx.Node, cipher: Any, words: Sequence[Value]) -> list[Value]:
         shape = tuple(node.meta["val"][0].shape)
@@ -759,19 +815,20 @@ class Emitter:
     def _compute_bmm(self, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
         return self._product(left, right, shape, dtype, several=True)
 
-    def _declared(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
+    def _declared(self, shape: tuple[int, ...], dtype: torch.dtype, lines: list[str] | None = None) -> str:
         """Emit a buffer for the elements of an array and return its name."""
+        lines = self.lines if lines is None else lines
         name, count = f"v{next(self._names)}", math.prod(shape)
         self.work += count
         self._made["elements"] += count
         if self._made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self._made["operations"] + self._made["room"]:
             raise Unsupported("the body is large")
         if count <= _MOST_ON_STACK:
-            self.lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
+            lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
             return name
         place, kind = self._made["bytes"], C_TYPES[dtype]
         self._made["bytes"] += -(-count * dtype.itemsize // _LINE) * _LINE
-        self.lines.append(f"{kind}* __restrict__ const {name} = ({kind}*)(memory.place + {place});")
+        lines.append(f"{kind}* __restrict__ const {name} = ({kind}*)(memory.place + {place});")
         return name
 
     def _joined(

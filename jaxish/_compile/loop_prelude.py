@@ -28,10 +28,12 @@ extern "C" { __attribute__((simd("notinbranch"))) float atan2f(float, float);
                        static inline double name##_(double x) { return name(x); }
 OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(asin) OVERLOAD(acos) OVERLOAD(atan)
 OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
+template <int last, int n> static inline float horner(const float (&c)[n], float x) {
+  if constexpr (last == 0) return c[0];
+  else return std::fma(horner<last - 1>(c, x), x, c[last]);
+}
 template <int n> static inline float polynomial(const float (&c)[n], float x) {  // the highest power first
-  float sum = c[0];
-  for (int i = 1; i < n; ++i) sum = std::fma(sum, x, c[i]);
-  return sum;
+  return horner<n - 1>(c, x);  // GCC (12) unrolls loops after it has made vectors, and makes none of those with a loop within
 }
 static inline float tanh_(float x) {  // XLA's
   constexpr float top[] = {@TANH_NUMERATOR@}, bottom[] = {@TANH_DENOMINATOR@}, bound = @TANH_BOUND@;

@@ -1,6 +1,6 @@
 """Products of small matrices in native loops: a C++ function, whose sums stay in registers.
 
-A tile of rows by the numbers of a vector is summed up over the inner dimension, in order, and then written. Narrow rests are
+A tile of rows by the numbers of one or a few vectors is summed up over the inner dimension, in order, and then written. Narrow rests are
 tiles of narrower vectors. Rows of a single column are dot products in several sums, which JAX's order is not, either.
 """
 
@@ -19,16 +19,29 @@ FUNCTION dot(const T* a, const T* b, int n) {
   for (int half = lanes / 2; half; half /= 2) for (int l = 0; l < half; ++l) sums[l] += sums[l+half];
   return sums[0] + rest;
 }
-template <class T, int lanes> struct Lanes { typedef T type __attribute__((vector_size(sizeof(T) * lanes))); };
+#if defined(__AVX512F__)
+constexpr int VECTOR = 64;  // bytes of a register: what is wider, GCC (12) keeps in memory, at five times the time
+#elif defined(__AVX__)
+constexpr int VECTOR = 32;
+#else
+constexpr int VECTOR = 16;
+#endif
+template <class T, int lanes> struct Lanes {
+  typedef T type __attribute__((vector_size(sizeof(T) * lanes), aligned(alignof(T)), may_alias));
+};
 template <class T> struct Lanes<T, 1> { typedef T type; };
 template <class T, int inner, int columns, int lanes, int rows>
 static inline void tile(const T* a, const T* b, T* out) {
-  typename Lanes<T, lanes>::type sums[rows] = {}, row;
+  constexpr int width = lanes * sizeof(T) > VECTOR ? VECTOR / sizeof(T) : lanes, count = lanes / width;
+  typedef typename Lanes<T, width>::type Vector;
+  Vector sums[rows][count] = {};
   for (int k = 0; k < inner; ++k) {
-    std::memcpy(&row, b + k*columns, sizeof(row));
-    for (int i = 0; i < rows; ++i) sums[i] += a[i*inner+k] * row;
+    for (int v = 0; v < count; ++v) {
+      const Vector row = *(const Vector*)(b + k*columns + v*width);
+      for (int i = 0; i < rows; ++i) sums[i][v] += a[i*inner+k] * row;
+    }
   }
-  for (int i = 0; i < rows; ++i) std::memcpy(out + i*columns, &sums[i], sizeof(row));
+  for (int i = 0; i < rows; ++i) for (int v = 0; v < count; ++v) *(Vector*)(out + i*columns + v*width) = sums[i][v];
 }
 template <class T, int rows, int inner, int columns, int lanes, int from>
 static inline void tiles(const T* a, const T* b, T* out) {

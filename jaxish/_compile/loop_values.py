@@ -12,6 +12,10 @@ class Unsupported(Exception):
     """The body has something that this module does not write out."""
 
 
+class CallsHost(Unsupported):
+    """The body calls Python."""
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor in C++: shape, dtype, and the expression of one element at given index expressions.

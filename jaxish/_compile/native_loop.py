@@ -35,7 +35,7 @@ from torch import Tensor
 from .._core import cache, config, debugging, graph, machine
 from .._core.graph import Graph, TensorType
 from . import lapack, loop_complex, loop_matrices, loop_products, progress
-from .loop_emitter import Emitter, carry_over
+from .loop_emitter import CALLS_HOST, Emitter, carry_over
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
 from .loop_values import Unsupported, Value, in_buffer
@@ -118,7 +118,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         in_buffer(f"({n}+step*{_size(t)})" if i >= head else n, t.shape, t.dtype, is_carry=consts <= i < head)
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
-    emitter = Emitter(body)
+    emitter = Emitter(body, changing={"step", *names[consts:head]})
     results = emitter.emit(values, range(consts, head))
     declared = [
         _pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True)) if not consts <= i < head
@@ -132,7 +132,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     stores += carry_over([f"s{i}" for i in range(carries)], results[:carries])
     text = _function(
         len(sizes),
-        declared,
+        [*declared, *emitter.fixed],
         "for (int64_t n = 0; n < length; ++n)",
         ["const int64_t step = reverse ? length - 1 - n : n;", *emitter.lines, *stores],
         emitter.memory,
@@ -157,8 +157,8 @@ def is_small(body: Graph) -> bool:
 def graph_source(body: Graph, name: str = "a graph") -> Source:
     """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
 
-    A graph that is `open_ended` sets a last output, an integer, to 1 where its loops take longer than a function may
-    that cannot be interrupted.
+    A graph that is `open_ended` sets a last output, an integer, where it gives up: its loops take longer than a function
+    may that cannot be interrupted, or a branch is taken that calls Python.
     """
     types = body.in_types
     sizes = _sizes([*types, *body.out_types])[: len(types)]
@@ -170,13 +170,13 @@ def graph_source(body: Graph, name: str = "a graph") -> Source:
     names = [f"y{i}" for i in range(len(results))]
     declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]
     declared += (
-        [f"int64_t* __restrict__ over = (int64_t*)out[{len(names)}];", "int64_t work = 0;"] if emitter.counts else []
+        [f"int64_t* __restrict__ over = (int64_t*)out[{len(names)}];", "int64_t work = 0;"] if emitter.gives_up else []
     )
     stores = carry_over(names, results)
     text = _function(
         len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores], emitter.memory
     )
-    return Source(text, sizes, len(types), open_ended=emitter.counts, name=name, loops=emitter.loops)
+    return Source(text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops)
 
 
 def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:
@@ -244,7 +244,10 @@ def _function(
 ) -> str:
     """Return the function, or a part of it that the `caller` calls."""
     text = "\n    ".join(body)
-    shifts = [f"const int32_t shift_{d} = shifts[{d}];" for d in sorted(set(re.findall(r"shift_(\d+)", text)))]
+    shifts = [
+        f"const int32_t shift_{d} = shifts[{d}];"
+        for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
+    ]
     given = [
         *([] if caller else ["const int64_t length = given[0];", "const bool reverse = given[1];"]),
         "const void* const* in = (const void* const*)(given + 2);",
@@ -514,10 +517,19 @@ def ready(
 
 
 class Whole:
-    """A small graph on its way to be one C++ function; what its loops do for too long is done by `otherwise`."""
+    """A small graph on its way to be one C++ function.
 
-    def __init__(self, body: Graph, name: str, otherwise: Callable[..., Sequence[Tensor]]) -> None:
-        self._body, self._name, self._otherwise = body, name, otherwise
+    Where that gives up, nothing has happened, and the call is made anew: `when_long`, or, if it calls Python, `with_host`.
+    """
+
+    def __init__(
+        self,
+        body: Graph,
+        name: str,
+        when_long: Callable[..., Sequence[Tensor]],
+        with_host: Callable[..., Sequence[Tensor]],
+    ) -> None:
+        self._body, self._name, self._when_long, self._with_host = body, name, when_long, with_host
         self._found: _Awaited | Loop | None = _Awaited()
 
     def run(self) -> Callable[..., Sequence[Tensor]] | None:
@@ -548,9 +560,9 @@ class Whole:
             raise Unsupported("the graph is not written out")
         if isinstance(found, _Awaited):
             return None
-        native, otherwise = found.native, self._otherwise
+        native, open_ended = found.native, found.source.open_ended
         made = [(t.shape, _strides(t.shape), t.dtype) for t in self._body.out_types]
-        pack = _packer(2 + len(self._body.in_types) + len(made))
+        pack = _packer(2 + len(self._body.in_types) + len(made) + open_ended)
 
         def written(*tensors: Tensor) -> Sequence[Tensor]:
             places = [t.data_ptr() for t in tensors if t.is_contiguous()]
@@ -561,12 +573,14 @@ class Whole:
             return results
 
         def counted(*tensors: Tensor) -> Sequence[Tensor]:
-            given, places = _placed(tensors)
+            kept, places = _placed(tensors)
             results, over = [_uninitialized(*m) for m in made], ctypes.c_int64(0)
-            native(places, [*(t.data_ptr() for t in results), ctypes.addressof(over)])
-            return otherwise(*given) if over.value else results
+            native.function(pack(1, 0, *places, *[t.data_ptr() for t in results], ctypes.addressof(over)))
+            if not over.value:
+                return results
+            return (self._with_host if over.value == CALLS_HOST else self._when_long)(*kept)
 
-        return counted if found.source.open_ended else written
+        return counted if open_ended else written
 
 
 def _compiled(source: Callable[[], Source]) -> Loop | None:

@@ -42,6 +42,9 @@ def leaves(tree: Any) -> list[Any]:
 
 _LEAF = optree.treespec_leaf(namespace=NAMESPACE)
 _ordered: dict[Spec, Spec] = {}  # specs that compare equal whatever order their keys were given in
+_without_dicts: set[int] = (
+    set()
+)  # hashes of specs, to which the kinds of all nodes belong: what users' classes hold is not kept
 _MOST_ORDERED = 4096
 
 
@@ -51,16 +54,18 @@ def _in_order(spec: Spec) -> Spec:
     Programs see it when they iterate over an argument or a result, and split a key at each step.
     """
     try:
-        found = _ordered.get(spec)
+        key = hash(spec)
+        found = spec if key in _without_dicts else _ordered.get(spec)
     except (TypeError, ValueError):  # static data that cannot be looked up
-        found = None
+        key = found = None
     if found is not None:
         return found
-    is_plain = True
+    is_plain, has_dicts = True, False
 
     def ordered(node: Spec) -> Spec:
-        nonlocal is_plain
+        nonlocal is_plain, has_dicts
         kind = node.type
+        has_dicts = has_dicts or kind in (dict, collections.defaultdict)
         if kind is dict:
             return optree.treespec_dict(dict.fromkeys(_comparable(node.entries()), _LEAF), namespace=NAMESPACE)
         if kind is collections.defaultdict:
@@ -71,7 +76,11 @@ def _in_order(spec: Spec) -> Spec:
         return node
 
     found = spec.transform(ordered)
-    if is_plain:  # what users' classes hold is not kept alive here
+    if not has_dicts and key is not None:
+        if len(_without_dicts) >= _MOST_ORDERED:
+            _without_dicts.clear()
+        _without_dicts.add(key)
+    elif is_plain:  # what users' classes hold is not kept alive here
         if len(_ordered) >= _MOST_ORDERED:
             _ordered.clear()
         _ordered[found] = found
@@ -313,6 +322,8 @@ def register_pytree_node(
 
     def flatten_children(obj: Any) -> tuple[tuple[Any, ...], Any]:
         found = flatten_func(obj)
+        if type(found) is tuple and len(found) == 2 and type(found[0]) is tuple:
+            return found  # pyright: ignore[reportReturnType]
         if not isinstance(found, tuple | list) or len(found) != 2:
             raise ValueError(
                 "The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple, got "
