@@ -42,9 +42,8 @@ def leaves(tree: Any) -> list[Any]:
 
 _LEAF = optree.treespec_leaf(namespace=NAMESPACE)
 _ordered: dict[Spec, Spec] = {}  # specs that compare equal whatever order their keys were given in
-_without_dicts: set[int] = (
-    set()
-)  # hashes of specs, to which the kinds of all nodes belong: what users' classes hold is not kept
+# Hashes of specs, to which the kinds of all nodes belong: what users' classes hold is not kept alive here.
+_without_dicts: set[int] = set()
 _MOST_ORDERED = 4096
 
 
