@@ -80,6 +80,7 @@ class _Private(importlib.abc.Loader):
 _PRIVATE = {
     "_src": (),
     "_src.ad_util": ("jaxish.interpreters.ad", "jaxish.lax"),
+    "_src.api": ("jaxish",),
     "_src.api_util": ("jaxish.api_util", "jaxish._transforms.signature"),
     "_src.checkify": ("jaxish.experimental.checkify",),
     "_src.compiler": (),
@@ -94,6 +95,8 @@ _PRIVATE = {
     "_src.interpreters.batching": ("jaxish.interpreters.batching",),
     "_src.interpreters.mlir": ("jaxish.interpreters.mlir",),
     "_src.interpreters.partial_eval": ("jaxish.interpreters.partial_eval",),
+    "_src.lax": ("jaxish.lax",),
+    "_src.lax.lax": ("jaxish.lax",),
     "_src.linear_util": ("jaxish.extend.linear_util",),
     "_src.random": ("jaxish.random",),
     "_src.state": (),

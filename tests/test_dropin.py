@@ -92,6 +92,9 @@ print(list(jax._src.xla_bridge._backends), jax.devices()[0].platform in jax._src
 print(jax._src.core.Primitive is jax.extend.core.Primitive, ad.Zero is jax.interpreters.ad.Zero, dtypes.float0 is jax.dtypes.float0)
 from jax._src.flatten_util import ravel_pytree
 print(ravel_pytree is jax.flatten_util.ravel_pytree)
+from jax._src import api
+from jax._src.lax import lax
+print(api.grad is jax.grad, lax.add is jax.lax.add)
 clean, seen = jax._src.core.trace_state_clean, []
 for around in (jax.jit, jax.grad, jax.vmap, jax.make_jaxpr):
     around(lambda x: (seen.append(clean()), x.sum())[1])(jax.numpy.ones(2))
@@ -110,6 +113,7 @@ except ModuleNotFoundError as error:
         "[] True True False",
         "True True True",
         "True",
+        "True True",
         "True [False, False, False, False]",
         "True",
         "jax._src.pallas",

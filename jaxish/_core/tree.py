@@ -69,7 +69,7 @@ def _in_order(spec: Spec) -> Spec:
             return optree.treespec_dict(dict.fromkeys(_comparable(node.entries()), _LEAF), namespace=NAMESPACE)
         if kind is collections.defaultdict:
             is_plain, factory = False, node.unflatten([None] * node.num_children).default_factory
-            keys = dict.fromkeys(_comparable(node.entries()), _LEAF)
+            keys = dict.fromkeys(sorted(node.entries()), _LEAF)
             return optree.treespec_defaultdict(factory, keys, namespace=NAMESPACE)
         is_plain = is_plain and kind not in _REGISTRY
         return node
