@@ -553,3 +553,31 @@ MAPPED_NONDIFF = {
 @pytest.mark.parametrize("name", MAPPED_NONDIFF)
 def test_nondifferentiable_arguments_of_custom_jvp_that_are_mapped(name):
     agree(MAPPED_NONDIFF[name], weak=False)
+
+
+SECOND = {
+    "grad of grad": lambda j, f: j.grad(j.grad(f))(2.0),
+    "third": lambda j, f: j.grad(j.grad(j.grad(f)))(2.0),
+    "hessian": lambda j, f: j.hessian(f)(2.0),
+    "jacrev of jacfwd": lambda j, f: j.jacrev(j.jacfwd(f))(2.0),
+    "jit": lambda j, f: j.jit(j.grad(j.grad(f)))(2.0),
+    "vmap": lambda j, f: j.vmap(j.grad(j.grad(f)))(XS),
+    "grad of vmap of grad": lambda j, f: j.grad(lambda x: j.vmap(j.grad(f))(x * XS).sum())(2.0),
+}
+
+
+@pytest.mark.parametrize("transform", SECOND.values(), ids=SECOND.keys())
+@pytest.mark.parametrize("on_host", [False, True])
+def test_tangents_that_are_made_by_the_function(transform, on_host):
+    def program(j):
+        def sine(x):
+            if not on_host:
+                return j.numpy.sin(x)
+            result = j.ShapeDtypeStruct(j.numpy.shape(x), "float32")
+            return j.pure_callback(lambda x: np.sin(np.asarray(x)), result, x, vmap_method="expand_dims")
+
+        f = j.custom_jvp(sine)
+        f.defjvp(lambda primals, tangents: (f(*primals), 2 * f(*primals) * tangents[0]))  # not that of sine
+        return transform(j, f)
+
+    agree(program)

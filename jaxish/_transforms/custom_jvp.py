@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import config, derived, dtypes, errors, graph, tree
+from .._core import config, derived, dtypes, errors, functorch, graph, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray, zeros_of
 from .._core.graph import Graph, TensorType
@@ -172,7 +172,13 @@ class custom_jvp(CustomFunction):
             return self.fun(*args)
         level = concrete_level()
         if level is not None:
-            return self.fun(*args) if is_linear(level) else self._concrete(level, nondiff, arrays, spec)
+            if not is_linear(level):
+                return self._concrete(level, nondiff, arrays, spec)
+            tensors = map(tensor_of, arrays)
+            if any(t.requires_grad and functorch.maybe_get_level(t) == level for t in tensors):
+                return self.fun(*args)  # of tangents: it is transposed
+            with one_level_out(arrays, level) as values:  # of primals, which levels further out differentiate
+                return self(*self._merge(nondiff, spec.unflatten(values)))
 
         given, structure = tree.flatten(nondiff)
         mapped = [i for i, leaf in enumerate(given) if isinstance(leaf, Array) and graph.is_batched(leaf._tensor)]
