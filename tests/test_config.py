@@ -30,13 +30,13 @@ def test_unknown_names_and_bad_values_are_refused():
 def test_debug_nans_names_the_operator(make):
     f = make(lambda x: jnp.log(x) * 2)
     assert np.isnan(f(-1.0))
-    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"nan.*log"):
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"^invalid value \(nan\) encountered in log\b"):
         f(-1.0)
     assert np.isnan(f(-1.0))
 
 
 def test_debug_infs_names_the_operator():
-    with jax.debug_infs(True), pytest.raises(FloatingPointError, match="inf"):
+    with jax.debug_infs(True), pytest.raises(FloatingPointError, match=r"^invalid value \(inf\) encountered in exp\b"):
         jnp.exp(1000.0)
 
 

@@ -34,9 +34,9 @@ def _check(result: Tensor, func: Any) -> None:
     if row.kind is Kind.UNSET or row.jax_name == "full":  # no values, or a NaN that the program asked for
         return
     if config.debug_nans.value and torch.isnan(result).any():
-        raise FloatingPointError(f"invalid value (nan) encountered in {func.__name__}; jax_debug_nans is on.")
+        raise FloatingPointError(f"invalid value (nan) encountered in {row.jax_name}; jax_debug_nans is on.")
     if config.debug_infs.value and torch.isinf(result).any():
-        raise FloatingPointError(f"invalid value (inf) encountered in {func.__name__}; jax_debug_infs is on.")
+        raise FloatingPointError(f"invalid value (inf) encountered in {row.jax_name}; jax_debug_infs is on.")
 
 
 class _Active(threading.local):
