@@ -162,6 +162,10 @@ def test_a_checkpoint_keeps_what_its_policy_says(policy, saved):
     assert len(forward.out_types) - len(body.out_types) == saved
 
 
+def test_a_checkpoint_has_no_option_concrete():
+    agree(lambda j: j.checkpoint(j.numpy.sin, concrete=True)(1.0))
+
+
 def test_a_checkpoint_keeps_named_values():
     import jaxish
     from jaxish._core import residuals

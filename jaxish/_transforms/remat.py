@@ -103,11 +103,13 @@ def checkpoint(
 
     Policies stand in `jax.checkpoint_policies`. `prevent_cse` asks that a compiler does not undo the recomputation;
     Inductor merges equal operations within one jitted graph either way, so it has no effect on values and little on
-    memory there. Static arguments are Python values, as for `jit`.
+    memory there. Static arguments are Python values, as for `jit`. Raises `NotImplementedError` for `concrete`, which JAX had.
     """
     check_callable(fun)
     if concrete is not UNSPECIFIED:
-        raise TypeError("The concrete option of checkpoint is deprecated in JAX; use static_argnums.")
+        raise NotImplementedError(
+            "The `concrete` option to `jax.checkpoint` was removed in JAX v0.10.0; use `static_argnums`."
+        )
     signature = Signature.of(fun, static_argnums or None, static_argnames or None, None, None)
     save = _saver(policy)
 
