@@ -6,6 +6,8 @@ import pytest
 from expressions import agree_on
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("older_emitters")
+
 METHODS = [method.name for method in jax.image.ResizeMethod]
 KERNELS = [name for name in METHODS if name != "NEAREST"]
 IMAGE = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")

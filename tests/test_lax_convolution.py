@@ -8,6 +8,8 @@ import pytest
 from expressions import agree_on
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("older_emitters")
+
 CONVOLUTIONS = [
     "lax.conv(jnp.ones((1, 2, 5, 5)),jnp.ones((3, 2, 3, 3)),(1,1),'SAME').shape",
     "lax.conv(jnp.ones((1, 2, 5, 5)),jnp.ones((3, 2, 3, 3)),(1,1),'VALID').shape",

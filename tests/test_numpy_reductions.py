@@ -7,6 +7,8 @@ import pytest
 from oracle import agree
 from test_numpy_elementwise import LOOSE, array
 
+pytestmark = pytest.mark.usefixtures("older_emitters")
+
 DTYPES = ["bool", "int8", "uint8", "uint32", "int32", "float16", "bfloat16", "float32", "complex64"]
 REDUCTIONS = [
     "sum",

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("older_emitters")
+
 MODES = ["full", "same", "valid"]
 LOOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4}
 
