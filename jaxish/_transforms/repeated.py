@@ -108,7 +108,8 @@ class _Repeated:
 
                 self._program = trace_program(self._fun, arrays, rebuild)
                 body = rewriting.factored(self._program.closed.graph)
-                self._whole = native_loop.Whole(body, self._fun.__name__, body.module.forward)
+                directly = body.module.forward
+                self._whole = native_loop.Whole(body, self._fun.__name__, when_long=directly, with_host=directly)
             self._run = self._whole.run()
         except Exception:  # some look at values, which a trace has not; the call itself has succeeded
             self._is_hopeless = True
