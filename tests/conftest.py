@@ -55,9 +55,19 @@ def unoptimized_jax(older_emitters):
 @pytest.fixture
 def compiled():
     """Run a test on the compiled tier."""
+    yield from _on_tier("compiled")
+
+
+@pytest.fixture
+def automatic():
+    """Run a test on the default tier."""
+    yield from _on_tier("auto")
+
+
+def _on_tier(name):
     from jaxish._core import config
 
     before = config.jit_tier.value
-    config.jit_tier.set("compiled")
+    config.jit_tier.set(name)
     yield
     config.jit_tier.set(before)

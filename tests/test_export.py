@@ -16,6 +16,7 @@ from oracle import agree, assert_same
 
 import jaxish
 from jaxish import export
+from jaxish._export import container
 
 P = collections.namedtuple("P", "x y")
 
@@ -286,6 +287,29 @@ def test_functions_over_several_devices(stored):
         j.device_put(ROWS, over_devices(j, 2, "x"))))  # fmt: skip
 
 
+def test_devices_of_a_call_in_a_trace():
+    def traced(j):
+        exported = exported_over_devices(j, stored=False)
+        return j.jit(lambda x: exported.call(x).sum())(j.device_put(ROWS, over_devices(j, 2, "x")))
+
+    agree(traced)
+
+
+def test_what_is_stored_of_devices():
+    one = export.export(jaxish.jit(lambda x: x + 1))(ROWS)
+    head, tensors = container.unpacked(one.serialize())
+    for name in ("nr_devices", "in_layouts", "out_layouts"):  # as files were before functions over devices were stored
+        del head["function"][name]
+    older = export.deserialize(container.packed(head, tensors))
+    assert older.nr_devices == 1
+    np.testing.assert_array_equal(older.call(ROWS), ROWS + 1)
+    unnamed = jaxish.sharding.NamedSharding(
+        jaxish.sharding.Mesh(jaxish.devices()[:2], (("x", 0),)), jaxish.sharding.PartitionSpec()
+    )
+    with pytest.raises(ValueError, match="must be strings"):
+        export.export(jaxish.jit(lambda x: x, in_shardings=unnamed))(ROWS).serialize()
+
+
 def test_devices_that_only_types_and_constraints_name():
     def of_types(j):
         mesh = j.sharding.AbstractMesh((4,), ("a",))
@@ -353,8 +377,6 @@ def test_other_bytes_are_refused():
     ],
 )
 def test_a_file_names_operators_that_compute_and_nothing_else(operator):
-    from jaxish._export import container
-
     blob = export.export(jaxish.jit(lambda x: x + x))(1.0).serialize()
     head, tensors = container.unpacked(blob)
     head["function"]["cases"][0]["record"]["nodes"][0][0] = operator

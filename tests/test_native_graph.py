@@ -13,23 +13,6 @@ from jaxish._compile import background, executable, native_loop
 from jaxish._compile.loop_values import Unsupported
 from jaxish._core import config
 
-
-@pytest.fixture
-def automatic():
-    before = config.jit_tier.value
-    config.jit_tier.set("auto")
-    yield
-    config.jit_tier.set(before)
-
-
-@pytest.fixture
-def compiled():
-    before = config.jit_tier.value
-    config.jit_tier.set("compiled")
-    yield
-    config.jit_tier.set(before)
-
-
 X = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
 I = np.array([3, 0, 4, 4], np.int32)  # noqa: E741
 

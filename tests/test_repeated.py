@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from oracle import agree
 
-from jaxish._core import config
 from jaxish._transforms import repeated
 
 X = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32) + 4 * np.eye(4, dtype=np.float32)
@@ -39,12 +38,8 @@ CALLS = {
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    before = config.jit_tier.value
-    config.jit_tier.set("auto")
+def impatient(automatic, monkeypatch):
     monkeypatch.setattr(repeated, "_PATIENCE", 1)
-    yield
-    config.jit_tier.set(before)
 
 
 @pytest.mark.parametrize("name", CALLS)
