@@ -42,7 +42,7 @@ def leaves(tree: Any) -> list[Any]:
 
 _LEAF = optree.treespec_leaf(namespace=NAMESPACE)
 _ordered: dict[Spec, Spec] = {}  # specs that compare equal whatever order their keys were given in
-# Hashes of specs, to which the kinds of all nodes belong: what users' classes hold is not kept alive here.
+# Hashes of specs with users' classes: what those hold is not kept alive here. The kinds of all nodes belong to a hash.
 _without_dicts: set[int] = set()
 _MOST_ORDERED = 4096
 
@@ -53,8 +53,9 @@ def _in_order(spec: Spec) -> Spec:
     Programs see it when they iterate over an argument or a result, and split a key at each step.
     """
     try:
-        key = hash(spec)
-        found = spec if key in _without_dicts else _ordered.get(spec)
+        found, key = _ordered.get(spec), None
+        if found is None and (key := hash(spec)) in _without_dicts:
+            found = spec
     except (TypeError, ValueError):  # static data that cannot be looked up
         key = found = None
     if found is not None:
@@ -75,14 +76,14 @@ def _in_order(spec: Spec) -> Spec:
         return node
 
     found = spec.transform(ordered)
-    if not has_dicts and key is not None:
-        if len(_without_dicts) >= _MOST_ORDERED:
-            _without_dicts.clear()
-        _without_dicts.add(key)
-    elif is_plain:  # what users' classes hold is not kept alive here
+    if is_plain:
         if len(_ordered) >= _MOST_ORDERED:
             _ordered.clear()
         _ordered[found] = found
+    elif not has_dicts and key is not None:
+        if len(_without_dicts) >= _MOST_ORDERED:
+            _without_dicts.clear()
+        _without_dicts.add(key)
     return found
 
 
