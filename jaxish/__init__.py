@@ -70,7 +70,6 @@ from ._core.refs import empty_ref as empty_ref
 from ._core.refs import free_ref as free_ref
 from ._core.refs import freeze as freeze
 from ._core.refs import new_ref as new_ref
-from ._core.refs import typeof as typeof
 from ._core.torch_tensors import from_torch as from_torch
 from ._core.tracers import ensure_compile_time_eval as ensure_compile_time_eval
 from ._devices import memory as memory
@@ -121,6 +120,7 @@ from ._transforms.linear_map import linearize as linearize
 from ._transforms.make_jaxpr import eval_shape as eval_shape
 from ._transforms.make_jaxpr import make_jaxpr as make_jaxpr
 from ._transforms.placement import block_until_ready as block_until_ready
+from ._transforms.placement import typeof as typeof
 from ._transforms.placement import copy_to_host_async as copy_to_host_async
 from ._transforms.placement import device_get as device_get
 from ._transforms.placement import device_put as device_put

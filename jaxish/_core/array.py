@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import config, dtypes, errors, foreign_arrays, functorch, graph, narrow, transfers
+from . import axes, config, dtypes, errors, foreign_arrays, functorch, graph, narrow, transfers
 from .accelerator import first_device, wait_for_xla
 from .array_interface import ArrayInterface
 
@@ -131,8 +131,8 @@ class Array(ArrayInterface):
             if graph.is_batched(tensor) or graph.is_fake(tensor):
                 raise errors.tracer_error(error, type_text(self), detail, graph.origin(tensor))
             tensor = graph.base_of(tensor)
-        if type(tensor) is not Tensor and hasattr(tensor, "placements"):
-            tensor = _held_whole(tensor)
+        if type(tensor) is not Tensor:
+            tensor = _held_whole(tensor) if hasattr(tensor, "placements") else getattr(tensor, "plain", tensor)
         if transfers.watching and tensor.device.type != "cpu":
             transfers.check("device-to-host", type_text(self))
         return tensor.detach() if tensor.requires_grad else tensor
@@ -209,6 +209,8 @@ class Array(ArrayInterface):
         return to_numpy(self._concrete(errors.TracerArrayConversionError))
 
     def __repr__(self) -> str:
+        if (text := axes.text_per_device(self)) is not None:
+            return text
         if is_abstract(self):
             return tracer_text(self)
         prefix, weak = "Array(", ", weak_type=True" if self._weak else ""
@@ -221,7 +223,7 @@ class Array(ArrayInterface):
         return f"{prefix}{text},{' ' if fits else ' ' * len(prefix)}{dtype_text})"
 
     def __str__(self) -> str:
-        return repr(self) if is_abstract(self) else str(self._shown())
+        return axes.text_per_device(self) or (repr(self) if is_abstract(self) else str(self._shown()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         detail = "The error occurred in the __reduce__ method, which pickles."
@@ -298,7 +300,7 @@ class Array(ArrayInterface):
         A tracer gives the transformation's own tensor. Torch code that is to be differentiated is made a function of
         arrays by `jaxish.interop.from_torch_function`.
         """
-        tensor = self._tensor
+        tensor = getattr(self._tensor, "plain", self._tensor)
         if tensor.dtype in narrow.OURS:
             raise TypeError(
                 f"torch has no dtype for {self.dtype}: convert the array, for example by x.astype('bfloat16')."

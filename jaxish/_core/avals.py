@@ -47,6 +47,8 @@ class ShapedArray(AbstractValue):
         self.mat = manual_axis_type
         self._sharding: Any = sharding and checked_sharding and checked_sharding(sharding, self.shape)
 
+    manual_axis_type = property(lambda self: self.mat, doc="Along which axes the value varies within `shard_map`.")
+
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
@@ -82,12 +84,18 @@ class ShapedArray(AbstractValue):
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`; `float32[2@x,3]` where a mesh axis splits it."""
-        text = short_type_text(self) if short_dtypes else type_text(self)
+        text = (short_type_text(self) if short_dtypes else type_text(self)) + self._varying_text()
         if self._sharding is None:
             return text
         parts = (p if isinstance(p, tuple) or p is None else (p,) for p in self._sharding.spec)
         sizes = [f"{n}@{_joined(p)}" if p else f"{n}" for n, p in zip(self.shape, parts, strict=True)]
-        return f"{text[: text.index('[')]}[{','.join(sizes)}]"
+        return f"{text[: text.index('[')]}[{','.join(sizes)}]{text[text.index(']') + 1 :]}"
+
+    def _varying_text(self) -> str:
+        if not self.mat.varying:
+            return ""
+        names = [name for name, _ in axes.checked_axes() if name in self.mat.varying]
+        return f"{{V:{_joined(tuple(names or sorted(self.mat.varying, key=str)))}}}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapedArray) and self._key == other._key

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,7 @@ class _Frames(threading.local):
         self.stack: list[Frame] = []
         self.of_devices: frozenset[Hashable] = frozenset()
         self.checked: frozenset[Hashable] = frozenset()
+        self.text: Callable[[Any], str] | None = None
 
 
 _frames = _Frames()
@@ -140,16 +142,41 @@ def bound(name: Hashable, size: int, level: int | None = None, spmd: tuple[Hasha
 
 
 @contextmanager
-def over_devices(names: Iterable[Hashable], checked: bool = False) -> Iterator[None]:
-    """Say for a block that the lanes of these axes are devices, which each run the program on their own."""
-    before = _frames.of_devices, _frames.checked
-    names = frozenset(names)
+def over_devices(
+    names: Iterable[Hashable], checked: bool = False, text: Callable[[Any], str] | None = None
+) -> Iterator[None]:
+    """Say for a block that the lanes of these axes are devices, which each run the program on their own.
+
+    `text` returns what an array prints there that has a value for each of them.
+    """
+    before = _frames.of_devices, _frames.checked, _frames.text
+    names, _frames.text = frozenset(names), text
     _frames.of_devices |= names
     _frames.checked = _frames.checked | names if checked else _frames.checked - names
     try:
         yield
     finally:
-        _frames.of_devices, _frames.checked = before
+        _frames.of_devices, _frames.checked, _frames.text = before
+
+
+def text_per_device(array: Any) -> str | None:
+    """Return what an array prints where every device runs the program on its own; None where none does, or its values are unknown."""
+    if _frames.text is None or graph.is_fake(array._tensor) or graph.has_derivative(array._tensor):
+        return None
+    return _frames.text(array)
+
+
+def lane_of(tensor: Tensor, place: dict[Hashable, int]) -> Tensor:
+    """Return the plain tensor that a batched one stands for at a place along the bound axes."""
+    found = []
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            found.append((functorch.maybe_get_bdim(tensor), place[name_at(functorch.maybe_get_level(tensor))]))
+        tensor = functorch.get_unwrapped(tensor)
+    with graph.suspended():
+        for dim, index in reversed(found):
+            tensor = tensor.select(dim, index)
+    return tensor
 
 
 def are_devices(name: Hashable) -> bool:

@@ -50,6 +50,10 @@ class JaxRuntimeError(RuntimeError):
     """An error raised while a compiled computation ran."""
 
 
+class ShardingTypeError(Exception):
+    """Operands that disagree about explicit axes of a mesh, or leave open how a result lies over them."""
+
+
 class JaxprTypeError(TypeError):
     """A graph is not well formed, or an equation does not fit its variables."""
 

@@ -31,6 +31,7 @@ get_unwrapped = _functorch.get_unwrapped
 is_batchedtensor = _functorch.is_batchedtensor
 is_functorch_wrapped_tensor = _functorch.is_functorch_wrapped_tensor
 is_gradtrackingtensor = _functorch.is_gradtrackingtensor
+maybe_get_bdim = _functorch.maybe_get_bdim
 maybe_get_level = _functorch.maybe_get_level
 unwrap_if_dead = _functorch.unwrap_if_dead
 unwrap_for_grad = _functorch._unwrap_for_grad

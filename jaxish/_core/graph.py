@@ -175,6 +175,9 @@ def lift(tensor: Tensor) -> Tensor:
 # How operators on narrow dtypes are computed: narrow.py sets it.
 narrow_rules: Any = None
 
+# Told of each operator that is recorded, once arrays lie over devices: `_devices/laid.py` sets it.
+on_record: Callable[[Any, Sequence[Any], dict[str, Any], Any], None] | None = None
+
 # Makes the primitive that a constant of a graph is: `_compile/structured.py` sets it.
 constant: Callable[[Tensor], Callable[..., Any]] | None = None
 
@@ -313,6 +316,8 @@ class Trace(TorchDispatchMode):
 
     def _captured(self, tensor: Tensor) -> Tensor:
         fake = self.fake(TensorType.of(tensor))
+        if on_record is not None and (laid := getattr(base_of(tensor), "laid", None)) is not None:
+            fake.laid = laid  # pyright: ignore[reportAttributeAccessIssue]
         self.bind(fake, self._captured_node())
         self.captured.append(tensor)
         return fake
@@ -387,6 +392,8 @@ class Trace(TorchDispatchMode):
             tuple(self._argument(a) for a in args),
             {k: self._argument(v) for k, v in kwargs.items()},
         )
+        if on_record is not None and self.lowering is None:
+            on_record(target, args, kwargs, out)
         written = nodes.tensors_written(target, args, kwargs)
         if written:
             node.meta["writes"] = {nodes.storage_of(t) for t in written}

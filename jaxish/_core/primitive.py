@@ -36,8 +36,9 @@ from .target import Target
 
 Dims = Sequence[int | None]
 
-# What runs primitives in a program of several processes (`_devices/spmd.py`), where inputs may be distributed.
-among_processes: "Callable[[Primitive, Sequence[Tensor]], list[Tensor]] | None" = None
+# What runs primitives whose inputs may lie over devices: of several processes (`_devices/spmd.py`), or of this one
+# (`_devices/laid.py`), once an array does.
+among_devices: "Callable[[Primitive, Sequence[Tensor]], list[Tensor]] | None" = None
 
 
 class Primitive:
@@ -142,7 +143,7 @@ class Primitive:
         if trace is not None and graph.folds(inputs):
             return self._computed(inputs)
         if trace is None:
-            return self.run(*inputs) if among_processes is None else among_processes(self, inputs)
+            return self.run(*inputs) if among_devices is None else among_devices(self, inputs)
         inputs = tuple(map(trace.lift, inputs))
         target = trace.lowering
         if target is None or (self.is_instruction and target.has_instructions):

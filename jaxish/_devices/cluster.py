@@ -58,7 +58,7 @@ def initialize(
         from torch.distributed.tensor import DTensor
 
         DTensor._op_dispatcher._allow_implicit_replication = True
-        primitive.among_processes = spmd.run_primitive
+        primitive.among_devices = spmd.run_primitive
 
 
 _joined: list[bool] = []  # whether the group is our own, once there is one
@@ -105,7 +105,7 @@ def shutdown() -> None:
         dist.destroy_process_group()
     device_meshes.forget()
     devices.join_processes(0, 1)
-    primitive.among_processes = None
+    primitive.among_devices = None
 
 
 class State:

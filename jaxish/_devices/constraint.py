@@ -5,7 +5,7 @@ Where each process has a device of its own, it is a DTensor (processes.py), of w
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,9 @@ from .._core.boxes import Box
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from .._core.target import Target
-from . import devices, meshes, processes
+from . import devices, laid, meshes, processes
 from .meshes import AbstractMesh
-from .propagation import shardings_of_results
+from .propagation import choosing, shardings_of_results
 from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, names_in
 
 
@@ -32,6 +32,7 @@ class Constrain(Primitive):
 
     def __init__(self, sharding: Sharding) -> None:
         self.sharding = sharding
+        laid.start()
 
     def identity(self) -> str:
         return f"{self.__name__}({self.sharding})"
@@ -44,7 +45,7 @@ class Constrain(Primitive):
         # What is the same in all processes stays so within a graph: its results are distributed when it has run.
         if processes.is_distributed(inputs[0]):
             return [processes.distributed(inputs[0], self.sharding)]
-        return self._placed(inputs)
+        return [laid.marked(t, self.sharding) for t in self._placed(inputs)]
 
     def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         return self._placed(inputs)
@@ -84,7 +85,7 @@ def _torch_device(sharding: Sharding) -> torch.device:
 def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     """Return the array, laid over devices as `sharding` says. Raises `ValueError` where they do not go together."""
     if graph.tracing and function == "with_sharding_constraint" and isinstance(sharding, NamedSharding):
-        sharding = _evenly(sharding, array.shape)
+        sharding = _as_found(_evenly(sharding, array.shape))
     check_fits(array, sharding, function)
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh) and function != "device_put":
         found = _over_devices(array, sharding)
@@ -97,9 +98,37 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     if processes.are_several() and not is_abstract(array) and not graph.is_tracer(tensor):
         tensor = processes.distributed(tensor, sharding)
     placed = from_kind(tensor, array.kind)
-    if not is_abstract(placed):
+    if not is_abstract(placed) and laid.sharding_of(tensor) is None:
         placed._sharding = sharding
     return placed
+
+
+def given(array: Array, sharding: Sharding) -> Array:
+    """Note on an array just made that it lies like this, and return it."""
+    array._tensor = laid.marked(array._tensor, sharding)
+    if laid.sharding_of(array._tensor) is None:
+        array._sharding = sharding
+    return array
+
+
+def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
+    """Return a pullback whose cotangents lie over explicit axes as the primals do, as their types have it."""
+    wanted = [
+        s.of_rank(p.dim()) if isinstance(s := laid.sharding_of(p), NamedSharding) and s.mesh.explicit_axes else None
+        for p in primals
+    ]
+    if not any(wanted):
+        return pull
+
+    def followed(cotangents: Any) -> list[Tensor]:
+        with choosing():
+            found = pull(cotangents)
+        return [
+            c if s is None or laid.sharding_of(c) == s else Constrain(s)(c)[0]
+            for c, s in zip(found, wanted, strict=True)
+        ]
+
+    return followed
 
 
 def _over_devices(array: Array, sharding: NamedSharding) -> NamedSharding | None:
@@ -147,8 +176,10 @@ class _PlacedKind:
         wanted = self.sharding
         if isinstance(wanted, NamedSharding):  # of the tensor: that of keys has more dimensions
             wanted = wanted.update(spec=PartitionSpec(*wanted.spec[: array.ndim]))
+        if graph.is_tracer(tensor):  # what it is a level of says it
+            return array
         if not processes.is_distributed(tensor) or wanted.is_equivalent_to(sharding_of(array), array.ndim):
-            array._sharding = wanted
+            return given(array, wanted)
         return array
 
 
@@ -175,6 +206,14 @@ def _evenly(sharding: NamedSharding, shape: Sequence[int]) -> NamedSharding:
     return sharding.update(spec=PartitionSpec(*parts))
 
 
+def _as_found(sharding: NamedSharding) -> NamedSharding:
+    """Return the sharding as XLA tells of it, without what is said of dimensions behind the last one that is split."""
+    parts = list(sharding.spec)
+    while parts and parts[-1] is None and not sharding.mesh.explicit_axes:
+        parts.pop()
+    return sharding.update(spec=sharding.spec.update(partitions=parts))
+
+
 def check_fits(array: Array, sharding: Sharding, function: str) -> None:
     """Raise `ValueError` for a sharding that an array of this shape cannot have."""
     if function != "with_sharding_constraint" and PartitionSpec.UNCONSTRAINED in getattr(sharding, "spec", ()):
@@ -191,11 +230,15 @@ def check_fits(array: Array, sharding: Sharding, function: str) -> None:
 
 
 def sharding_given(array: Array) -> Sharding | None:
-    """Return the sharding that the program gave an array; None where it gave none, as to what is traced."""
+    """Return the sharding that the program gave an array, or what it was made of; None where it gave none."""
     try:
         return object.__getattribute__(array, "_sharding")
     except AttributeError:
-        return None
+        pass
+    found = laid.sharding_of(array._tensor) if laid.in_use else None
+    if isinstance(found, NamedSharding) and len(found.spec) > array.ndim:  # of random keys, whose tensors have more dimensions
+        return found.update(spec=found.spec.update(partitions=found.spec.partitions[: array.ndim]))
+    return found
 
 
 def is_committed(array: Array) -> bool:
@@ -219,7 +262,7 @@ def shards_of(array: Array, everywhere: bool = False) -> list[Shard]:
     sharding = sharding_of(array)
     indices = sharding.devices_indices_map(array.shape)
     own, replicas, found = devices.process_index(), {}, []
-    tensor = array._tensor
+    tensor = laid.plain(array._tensor)
     for device, index in indices.items():
         place = tuple((s.start, s.stop) for s in index)
         replicas[place] = replicas.get(place, -1) + 1

@@ -307,7 +307,20 @@ def get_abstract_mesh() -> AbstractMesh:
 def mesh_in_force() -> Mesh | None:
     """Return the mesh that partition specs without a mesh mean: that of `set_mesh`, or of `with mesh:`."""
     found = _in_force()
-    return found.mesh or found.legacy
+    mesh, abstract = found.mesh or found.legacy, found.abstract
+    if mesh is None or abstract is None or abstract.size != mesh.size or abstract.shape_tuple == mesh.shape_tuple:
+        return mesh
+    return Mesh(mesh.devices.reshape(abstract.axis_sizes), abstract.axis_names, abstract.axis_types)
+
+
+@contextmanager
+def within(mesh: Mesh) -> Iterator[None]:
+    """Put a mesh of the same devices in force for a block, which may be part of a traced function."""
+    before = _swap(mesh=mesh, abstract=None)
+    try:
+        yield
+    finally:
+        _swap(mesh=before.mesh, abstract=before.abstract)
 
 
 class ResourceEnv(NamedTuple):

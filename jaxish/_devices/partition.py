@@ -99,7 +99,7 @@ def plan_of(node: Node, box: Box) -> Plan | None:
         dim = source.args[1] if len(source.args) > 1 else 0
         return _selected(source.args[0], dim, index, box)
     kind = operators.of(target).kind
-    if kind is Kind.RESHAPE or (kind is Kind.PERMUTE and order_of(node) == sorted(order_of(node))):
+    if kind is Kind.RESHAPE or (kind is Kind.PERMUTE and _order_of(node) == sorted(_order_of(node))):
         return [(node.args[0], box)], lambda part: part
     if target is aten.view.dtype and (plan := _halves(node, box)):
         return plan
@@ -202,22 +202,25 @@ def _expanded(node: Node, box: Box) -> Plan | None:
 
 
 def _permuted(node: Node, box: Box) -> Plan | None:
-    order = order_of(node)
+    order = _order_of(node)
     dims: list[Any] = [None] * len(order)
     for at, dim in enumerate(order):
         dims[dim] = box.dims[at]
     return [(node.args[0], Box.made_of(dims))], lambda part: part.permute(order)
 
 
-def order_of(node: Node) -> list[int]:
-    """Return the dimensions of its input in the order in which a permuting node gives them."""
-    rank = len(shape_of(node))
+def _order_of(node: Node) -> list[int]:
+    return order_of(node.target, node.args, len(shape_of(node)))
+
+
+def order_of(target: Any, args: Sequence[Any], rank: int) -> list[int]:
+    """Return the dimensions of its input in the order in which an operator that permutes them gives them."""
     order = list(range(rank))
-    if node.target is aten.permute.default:
-        return [d % rank for d in node.args[1]]
-    if node.target is aten.t.default:
+    if target is aten.permute.default:
+        return [d % rank for d in args[1]]
+    if target is aten.t.default:
         return order[::-1]
-    a, b = (d % rank for d in node.args[1:])
+    a, b = (d % rank for d in args[1:])
     order[a], order[b] = order[b], order[a]
     return order
 

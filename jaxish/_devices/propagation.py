@@ -1,26 +1,107 @@
-"""Which shardings a graph's results have, by the constraints in it: forward through operators that keep the dimensions."""
+"""How results lie over devices, by how operands do.
 
-import operator
-from collections.abc import Sequence
+The rules are those of JAX's types, for torch's operators. Where two operands disagree about an axis that types tell of
+(an explicit one), that is an error; about others (the compiler's), the first one has its way. What has no rule keeps
+what leading dimensions it has in common with its first operand that lies over devices.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from torch import fx
+import torch
+from torch import Tensor, fx
 
-from .._core import graph, operators
-from .._core.graph import Graph
-from .._core.operators import Kind
-from . import partition
+from .._core import dtypes, graph, operators
+from .._core.avals import ShapedArray
+from .._core.errors import ShardingTypeError
+from .._core.graph import Graph, TensorType
+from .._core.operators import Kind, aten
+from .._core.primitive import Primitive
+from . import partition, processes
+from .meshes import get_abstract_mesh
 from .shardings import NamedSharding, PartitionSpec, Sharding, names_in
 
-aten = partition.aten
+Names = tuple[Hashable, ...]  # the mesh axes that split a dimension
+Parts = list[Names]
+
+
+class _Choosing(threading.local):
+    depth = 0
+
+
+_choosing = _Choosing()
+
+
+@contextmanager
+def choosing() -> Iterator[None]:
+    """Within this context manager no axis is an explicit one: the program says afterwards how results are to lie."""
+    _choosing.depth += 1
+    try:
+        yield
+    finally:
+        _choosing.depth -= 1
+
+
+# ------------------------------------------------------------------------------------------------------ where it is asked
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What stands for a tensor in a graph that is finished."""
+
+    shape: Sequence[int]
+    dtype: torch.dtype
+    laid: Sharding | None
+
+
+def record(target: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
+    """Say of fakes just made how they lie. `Trace` calls it for each operator."""
+    results = [out] if isinstance(out, Tensor) else out if isinstance(out, list | tuple) else ()
+    for result, sharding in zip(results, of_results(target, args, kwargs, results), strict=True):
+        if sharding is not None:
+            result.laid = sharding
+
+
+def of_results(
+    target: Any, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[Any]
+) -> Sequence[Sharding | None]:
+    """Return how results lie of an operator or a primitive whose operands are tensors, fakes or `Operand`s.
+
+    Raises `ShardingTypeError` where operands disagree about explicit axes.
+    """
+    if getattr(target, "places_results", False):
+        return [target.sharding] * len(results)
+    operands = [a for a in _flat((*args, *kwargs.values())) if isinstance(a, Tensor | Operand)]
+    first = next((o for o in operands if getattr(o, "laid", None) is not None), None)
+    if first is None:
+        return [None] * len(results)
+    if not isinstance(first.laid, NamedSharding):  # a device of its own  # pyright: ignore
+        return [first.laid] * len(results)  # pyright: ignore
+    call = _Call(target, args, kwargs, operands, first.laid)  # pyright: ignore
+    if isinstance(target, Primitive) and (found := _through(call)) is not None:
+        return found
+    return [call.placed(result) for result in results]
+
+
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from value
+        else:
+            yield value
 
 
 def shardings_of_results(body: Graph) -> Sequence[Sharding | None]:
-    """Return the sharding of each of the graph's results; None where no constraint reaches it.
+    """Return the sharding of each of the graph's results, as it was found while it was traced; None where nothing is known.
 
     From here on the graph gives its results so (`known_shardings`): it is that of a jitted function, not of a loop's body.
     """
-    found = body.cache["shardings"] = _propagated(body)
+    outputs: Any = body.module.graph.output_node().args[0]
+    found = body.cache["shardings"] = [getattr(node.meta.get("val"), "laid", None) for node in outputs]
     return found
 
 
@@ -30,79 +111,342 @@ def known_shardings(body: Graph) -> Sequence[Sharding | None]:
     return found if any(found) else ()
 
 
-def _propagated(body: Graph) -> list[Sharding | None]:
-    nodes = body.module.graph.nodes
-    outputs: Any = body.module.graph.output_node().args[0]
-    if not any(getattr(node.target, "places_results", False) for node in nodes):
-        return [None] * len(outputs)
-    known = shardings_within(body, ())
-    return [known.get(node) for node in outputs]
-
-
 def shardings_within(body: Graph, inputs: Sequence[Sharding | None]) -> dict[fx.Node, Sharding]:
     """Return the shardings of what the graph's nodes make, as far as they follow from its inputs' and from constraints."""
-    nodes = body.module.graph
-    given = zip(nodes.find_nodes(op="placeholder"), inputs, strict=False)
-    known = {node: sharding for node, sharding in given if sharding is not None}
+    nodes, known = body.module.graph, {}
+    for node, sharding in zip(nodes.find_nodes(op="placeholder"), inputs, strict=False):
+        known[node] = sharding
     for node in nodes.nodes:
-        sharding = _of(node, known)
-        if sharding is not None:
-            known[node] = sharding
-    return known
+        if node.op != "call_function":
+            continue
+        if node.target is partition.operator.getitem:
+            of_source = known.get(node.args[0])
+            known[node] = of_source[node.args[1]] if isinstance(of_source, list) else None
+            continue
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: _operand(n, known))
+        value = node.meta.get("val")
+        several = isinstance(value, list | tuple)
+        with choosing():
+            found = list(of_results(node.target, args, kwargs, value if several else [value]))  # pyright: ignore
+        known[node] = found if several else found[0]
+    return {node: s for node, s in known.items() if isinstance(s, Sharding)}
 
 
-def _of(node: fx.Node, known: dict[fx.Node, Sharding]) -> Sharding | None:
-    target, source = node.target, node
-    if target is operator.getitem:
-        source: Any = node.args[0]
-        target = source.target
-        if getattr(target, "places_results", False):
-            return target.sharding
+def _operand(node: fx.Node, known: dict[fx.Node, Any]) -> Operand | None:
     type = graph.type_of(node)
-    if type is None or not any(n in known for n in source.all_input_nodes):
+    return None if type is None else Operand(type.shape, type.dtype, known.get(node))
+
+
+def _through(call: "_Call") -> Sequence[Sharding | None] | None:
+    """Return how the results of a call of a graph lie; None for other primitives."""
+    body = getattr(call.target, "body", None)
+    if not isinstance(body, Graph) or len(body.in_types) != len(call.operands):
         return None
-    kind, is_elementwise = operators.of(target).kind, operators.of(target).is_elementwise
-    if is_elementwise or partition.is_elementwise(node):
-        return _merged(source.all_input_nodes, type, known)
-    first = source.all_input_nodes[0]
-    if getattr(target, "is_laid_out_alike", False):
-        return _merged(source.all_input_nodes, graph.type_of(first), known)
-    sharding = known.get(first)
-    if not isinstance(sharding, NamedSharding):
-        return sharding if kind is Kind.RESHAPE else None
-    parts = _parts(sharding, len(partition.shape_of(first)))
-    if kind is Kind.PERMUTE:
-        return sharding.update(spec=PartitionSpec(*(parts[d] for d in partition.order_of(node))))
-    if kind is Kind.RESHAPE:
-        return _refitted(sharding, parts, partition.shape_of(first), type.shape)
-    return None
-
-
-def _parts(sharding: NamedSharding, rank: int) -> list[Any]:
-    return [*sharding.spec, *(None,) * (rank - len(sharding.spec))]
-
-
-def _merged(nodes: Sequence[fx.Node], result: Any, known: dict[fx.Node, Sharding]) -> Sharding | None:
-    """Return the sharding of what is made elementwise of these: per dimension the first one that splits it."""
-    rank = len(result.shape)
-    given = [(graph.type_of(n), known[n]) for n in nodes if n in known]
-    named = [(t.shape, s) for t, s in given if isinstance(s, NamedSharding) and t is not None]
-    if len(named) < len(given):  # on one device
-        return given[0][1]
-    mesh, parts, used = named[0][1].mesh, [None] * rank, set()
-    for shape, sharding in named:
-        for dim, part in enumerate(_parts(sharding, len(shape)), rank - len(shape)):
-            names = set(names_in(part))
-            if shape[dim - rank] == result.shape[dim] and parts[dim] is None and not names & used:
-                parts[dim] = part
-                used |= names
-    return NamedSharding(mesh, PartitionSpec(*parts))
-
-
-def _refitted(sharding: NamedSharding, parts: list[Any], old: Sequence[int], new: Sequence[int]) -> Sharding | None:
-    """Return the sharding of a tensor whose dimensions of size 1 were added or dropped."""
-    kept = [(size, part) for size, part in zip(old, parts, strict=True) if size != 1]
-    if [size for size, _ in kept] != [size for size in new if size != 1]:
+    if [tuple(o.shape) for o in call.operands] != [t.shape for t in body.in_types]:
         return None
-    rest = iter(kept)
-    return sharding.update(spec=PartitionSpec(*(None if size == 1 else next(rest)[1] for size in new)))
+    known = shardings_within(body, [getattr(o, "laid", None) for o in call.operands])
+    outputs: Any = body.module.graph.output_node().args[0]
+    types = call.target.out_types(*call.operands)
+    return [known.get(node) for node in outputs] if len(outputs) == len(types) else None
+
+
+# ------------------------------------------------------------------------------------------------------------- one call
+
+
+class _Call:
+    """An operator and its operands, of which at least one lies over a mesh."""
+
+    def __init__(
+        self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], operands: Sequence[Any], first: NamedSharding
+    ) -> None:
+        self.target, self.args, self.kwargs, self.operands, self.like = target, args, kwargs, operands, first
+        self.mesh = first.mesh
+        in_force = get_abstract_mesh()  # which may say other types of the axes
+        typed = in_force if in_force.shape_tuple == self.mesh.shape_tuple else self.mesh
+        self.tells = bool(typed.explicit_axes)
+        self.explicit = frozenset() if _choosing.depth else frozenset(typed.explicit_axes)
+        row = operators.of(target)
+        self.kind, self.jax_name, self.is_elementwise = row.kind, row.jax_name, row.is_elementwise
+
+    def parts(self, operand: Any) -> Parts:
+        """Return what splits each dimension of an operand."""
+        sharding, rank = getattr(operand, "laid", None), len(operand.shape)
+        if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != self.mesh.shape_tuple:
+            return [()] * rank
+        return [*map(names_in, sharding.spec), *[()] * (rank - len(sharding.spec))][:rank]
+
+    def placed(self, result: Any) -> Sharding | None:
+        """Return how a result lies."""
+        shape = tuple(result.shape)
+        parts = self._found(result, shape)
+        if parts is None:
+            if processes.are_several():  # by torch's rules for DTensors, which are its own
+                return None
+            parts = self._in_common(shape)
+        used: set[Hashable] = set()
+        for dim, names in enumerate(parts):
+            if used & set(names):
+                if self.explicit & set(names):
+                    raise ShardingTypeError(self._illegal(result, parts))
+                parts[dim] = ()
+            used |= set(parts[dim])
+        return self.like.update(spec=_spec(parts, self.tells))
+
+    def _found(self, result: Any, shape: tuple[int, ...]) -> Parts | None:
+        if self.is_elementwise or getattr(self.target, "is_laid_out_alike", False):
+            return self.merged(self.operands, shape)
+        rule = _RULES.get(self.target) or _RULES.get(getattr(self.target, "overloadpacket", None)) or _RULES.get(self.kind)
+        if rule is not None:
+            return rule(self, shape)
+        return _reduced(self, shape) if "keepdim" in _arguments(self.target) else None
+
+    def _in_common(self, shape: tuple[int, ...]) -> Parts:
+        laid = [o for o in self.operands if getattr(o, "laid", None) is not None]
+        like = next((o for o in laid if tuple(o.shape) == shape), laid[0])
+        parts: Parts = [()] * len(shape)
+        for dim, (size, own, names) in enumerate(zip(like.shape, shape, self.parts(like), strict=False)):
+            if size != own:
+                break
+            parts[dim] = names
+        return parts
+
+    def merged(self, operands: Sequence[Any], shape: tuple[int, ...]) -> Parts:
+        """Return what splits a result made element by element: per dimension what splits the operands."""
+        found: Parts = [()] * len(shape)
+        for operand in operands:
+            offset = len(shape) - len(operand.shape)
+            for dim, names in enumerate(self.parts(operand)):
+                if offset + dim < 0 or not names or operand.shape[dim] != shape[offset + dim]:
+                    continue
+                now = found[offset + dim]
+                if now and now != names and self.explicit & {*now, *names}:
+                    specs = ", ".join(str((*_spec(self.parts(o), True),)) for o in operands if len(o.shape))
+                    raise ShardingTypeError(f"{self.jax_name} got incompatible shardings for broadcasting: {specs}.")
+                if not now and (self.explicit & set(names) or not any(set(names) & set(f) for f in found)):
+                    found[offset + dim] = names
+        return found
+
+    def kept_where(self, operand: Any, shape: tuple[int, ...]) -> Parts:
+        """Return what splits a part of an operand: as it is split itself, where sizes divide."""
+        pairs = zip(self.parts(operand), operand.shape, shape, strict=True)
+        return [n if new == old or (n and new % self.count(n) == 0) else () for n, old, new in pairs]
+
+    def count(self, names: Names) -> int:
+        """Return into how many parts these axes split."""
+        return math.prod(self.mesh.shape[name] for name in names)
+
+    def argument(self, name: str, default: Any = None) -> Any:
+        """Return an argument of torch's operator by its name."""
+        position = _arguments(self.target).get(name)
+        if position is not None and position < len(self.args):
+            return self.args[position]
+        return self.kwargs.get(name, default)
+
+    def _illegal(self, result: Any, parts: Parts) -> str:
+        inputs = ", ".join(_short(o, self.parts(o)) for o in self.operands)
+        return f"{self.jax_name} operation with inputs: {inputs} produces an illegally sharded result: {_short(result, parts)}"
+
+
+def _spec(parts: Parts, whole: bool) -> PartitionSpec:
+    found = [names[0] if len(names) == 1 else names or None for names in parts]
+    while not whole and found and found[-1] is None:  # XLA tells of no dimension behind the last one that is split
+        found.pop()
+    return PartitionSpec(*found)
+
+
+def _short(operand: Any, parts: Parts) -> str:
+    sizes = (f"{n}@{names[0] if len(names) == 1 else names}" if names else f"{n}" for n, names in zip(operand.shape, parts))
+    text = ShapedArray((), dtypes.TO_NUMPY[operand.dtype]).str_short(short_dtypes=True)
+    return f"{text[: text.index('[')]}[{','.join(sizes)}]"
+
+
+_positions: dict[Any, dict[str, int]] = {}
+
+
+def _arguments(target: Any) -> dict[str, int]:
+    """Return the positions of the arguments of torch's operator by name; of a primitive none."""
+    found = _positions.get(target)
+    if found is None:
+        schema = getattr(target, "_schema", None)
+        found = {} if schema is None else {a.name: i for i, a in enumerate(schema.arguments)}
+        _positions[target if schema is not None else type(target)] = found
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------- rules
+
+
+def _permuted(call: _Call, shape: tuple[int, ...]) -> Parts:
+    parts = call.parts(call.args[0])
+    return [parts[d] for d in partition.order_of(call.target, call.args, len(shape))]
+
+
+def _reshaped(call: _Call, shape: tuple[int, ...]) -> Parts:
+    source = call.args[0]
+    old = [(size, names) for size, names in zip(source.shape, call.parts(source), strict=True) if size != 1]
+    if not any(names for _, names in old):
+        return [()] * len(shape)
+    found: Parts = [()] * len(shape)
+    new = [dim for dim, size in enumerate(shape) if size != 1]
+    while old and new:
+        merged, split = [old.pop(0)], [new.pop(0)]
+        while (before := math.prod(size for size, _ in merged)) != (after := math.prod(shape[d] for d in split)):
+            rest = old if before < after else new
+            if not rest:
+                return found
+            (merged if before < after else split).append(rest.pop(0))  # pyright: ignore
+        if len(merged) == 1 or len(split) == 1:
+            for dim, names in zip(split, _spread(call, merged, [shape[d] for d in split]), strict=True):
+                found[dim] = names
+    return found
+
+
+def _spread(call: _Call, merged: Sequence[tuple[int, Names]], sizes: Sequence[int]) -> Parts:
+    """Return what splits each of these sizes, of which one dimension is made, or which are made of one."""
+    names: list[Hashable] = []
+    for _, own in merged:
+        if not own:
+            break
+        names += own
+    found: Parts = []
+    for size in sizes:
+        taken: list[Hashable] = []
+        while names and size % call.mesh.shape[names[0]] == 0 and size > 1:
+            size //= call.mesh.shape[names[0]]
+            taken.append(names.pop(0))
+        found.append(tuple(taken))
+        if size > 1 and names:  # the rest does not begin within this dimension
+            return [*found, *[()] * (len(sizes) - len(found))]
+    return found
+
+
+def _expanded(call: _Call, shape: tuple[int, ...]) -> Parts:
+    source = call.args[0]
+    offset = len(shape) - len(source.shape)
+    pairs = zip(call.parts(source), source.shape, shape[offset:], strict=True)
+    return [*[()] * offset, *(names if old == new else () for names, old, new in pairs)]
+
+
+def _sliced(call: _Call, shape: tuple[int, ...]) -> Parts:
+    return call.kept_where(call.args[0], shape)
+
+
+def _selected(call: _Call, shape: tuple[int, ...]) -> Parts:
+    parts = call.parts(call.args[0])
+    del parts[call.argument("dim", 0) % len(parts)]
+    return parts
+
+
+def _reduced(call: _Call, shape: tuple[int, ...]) -> Parts:
+    source = call.args[0]
+    rank, parts = len(source.shape), call.parts(source)
+    given = call.argument("dim")
+    if given is None or not rank:
+        return [()] * len(shape)
+    dims = {d % rank for d in (given if isinstance(given, list | tuple) else [given])} or set(range(rank))
+    if len(shape) == rank:
+        return [() if d in dims else names for d, names in enumerate(parts)]
+    return [names for d, names in enumerate(parts) if d not in dims]
+
+
+def _product(call: _Call, shape: tuple[int, ...]) -> Parts:
+    tensors = [a for a in call.args if isinstance(a, Tensor | Operand)]
+    *added, left, right = tensors
+    rows, columns = call.parts(left), call.parts(right)
+    summed = rows.pop(), columns.pop(-2 if len(columns) > 1 else -1)
+    if call.explicit & {*summed[0], *summed[1]} and all(summed):
+        _refuse_contraction(*(_spec([names], True)[0] for names in summed))
+    batch = [a or b for a, b in zip(rows[: len(shape) - 2], columns[: len(shape) - 2], strict=False)]
+    found = [*batch, *rows[len(batch) :], *columns[len(batch) :]]
+    used = {name for names in found for name in names}
+    for operand in added:
+        for dim, names in enumerate(call.parts(operand), len(shape) - len(operand.shape)):
+            if names and not found[dim] and not used & set(names) and operand.shape[dim - len(shape)] == shape[dim]:
+                found[dim] = names
+    return found
+
+
+def _refuse_contraction(left: Any, right: Any) -> None:
+    if left != right:
+        raise ShardingTypeError(
+            f"dot_general requires contracting dimensions to have consistent sharding, got {(left,)} and {(right,)}."
+        )
+    raise ShardingTypeError(
+        "Contracting dimensions are sharded and it is ambiguous how the output should be sharded. Please specify the "
+        f"output sharding via the `out_sharding` parameter. Got lhs_contracting_spec={(left,)} and "
+        f"rhs_contracting_spec={(right,)}"
+    )
+
+
+def _convolved(call: _Call, shape: tuple[int, ...]) -> Parts:
+    batch, features = call.parts(call.args[0])[0], call.parts(call.args[1])[0]
+    return [batch, features, *[()] * (len(shape) - 2)]
+
+
+def _joined(call: _Call, shape: tuple[int, ...]) -> Parts:
+    dim = call.argument("dim", 0) % len(shape)
+    given = [o for o in call.operands if len(o.shape) == len(shape)]
+    whole = [call.parts(o)[dim] for o in given]
+    found: Parts = [()] * len(shape)
+    for operand in given:
+        for d, names in enumerate(call.parts(operand)):
+            if d != dim and not found[d] and not any(set(names) & set(f) for f in found):
+                found[d] = names
+    if all(names == whole[0] for names in whole) and shape[dim] % call.count(whole[0]) == 0:
+        found[dim] = whole[0]
+    return found
+
+
+def _indexed(call: _Call, shape: tuple[int, ...]) -> Parts | None:
+    """The rule of `x[..., index, ...]` with tensors of indices side by side."""
+    source, indices = call.args
+    places = [d for d, index in enumerate(indices) if index is not None]
+    if places != list(range(places[0], places[0] + len(places))):
+        return None
+    given = [indices[d] for d in places]
+    rank = max(len(index.shape) for index in given)
+    parts = call.parts(source)
+    inner = call.merged(given, shape[places[0] : places[0] + rank])
+    taken = {name for names in inner for name in names}
+    rest = [() if taken & set(names) else names for names in parts]
+    return [*rest[: places[0]], *inner, *rest[places[-1] + 1 :]]
+
+
+def _taken(call: _Call, shape: tuple[int, ...]) -> Parts:
+    source, dim, index = call.args
+    parts, dim = call.parts(source), dim % len(source.shape)
+    own = call.parts(index)[0] if len(index.shape) else ()
+    return [*parts[:dim], own, *parts[dim + 1 :]]
+
+
+def _gathered(call: _Call, shape: tuple[int, ...]) -> Parts:
+    source, dim, index = call.args[:3]
+    return call.parts(index) if any(call.parts(index)) else [
+        () if d == dim % len(shape) or old != new else names
+        for d, (names, old, new) in enumerate(zip(call.parts(source), source.shape, shape, strict=True))
+    ]  # fmt: skip
+
+
+def _looked_up(call: _Call, shape: tuple[int, ...]) -> Parts:
+    return [*call.parts(call.args[1]), call.parts(call.args[0])[-1]]
+
+
+_RULES: dict[Any, Callable[[_Call, tuple[int, ...]], Parts | None]] = {
+    Kind.PERMUTE: _permuted,
+    Kind.RESHAPE: _reshaped,
+    Kind.REDUCTION: _reduced,
+    Kind.PRODUCT: _product,
+    aten.view.dtype: lambda call, shape: call.merged(call.args[:1], shape),
+    aten.expand: _expanded,
+    aten.slice: _sliced,
+    aten.split: lambda call, shape: _sliced(call, shape),
+    aten.split_with_sizes: _sliced,
+    aten.select: _selected,
+    aten.unbind: _selected,
+    aten.convolution: _convolved,
+    aten.cat: _joined,
+    aten.index: _indexed,
+    aten.index_select: _taken,
+    aten.gather: _gathered,
+    aten.embedding: _looked_up,
+}  # fmt: skip

@@ -288,6 +288,11 @@ class NamedSharding(Sharding):
         given = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
         return NamedSharding(given.pop("mesh"), given.pop("spec"), **given)
 
+    def of_rank(self, ndim: int) -> "NamedSharding":
+        """Return the sharding with a spec that tells of every dimension, as types have it."""
+        spec = self.spec
+        return self.update(spec=spec.update(partitions=(*spec.partitions, *(None,) * (ndim - len(spec)))))
+
     def of_a_row(self) -> "NamedSharding":
         """Return the sharding without the part that is about the first dimension."""
         return self.update(spec=self.spec.update(partitions=self.spec.partitions[1:]))

@@ -20,6 +20,7 @@ from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from . import operands as ops
+from .._devices.propagation import choosing
 from .out_sharding import laid_over
 from .precision import DotAlgorithm as DotAlgorithm
 from .precision import DotAlgorithmPreset as DotAlgorithmPreset
@@ -81,7 +82,8 @@ def dot_general(
     `TypeError` when dimensions or dtypes do not fit.
     """
     if out_sharding is not None:
-        found = dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+        with choosing():
+            found = dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
         return laid_over(out_sharding, "dot_general", found)
     (a, weak_a), (b, weak_b) = ops.operand("dot_general", lhs), ops.operand("dot_general", rhs)
     numbers = canonical_numbers(dimension_numbers)

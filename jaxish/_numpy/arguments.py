@@ -10,7 +10,7 @@ from .._core import dtypes
 from .._core.array import Array, default_torch_device, is_abstract, scalar_tensor, tensor_of, to_numpy
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.typing import DTypeLike
-from .._devices.constraint import sharding_given
+from .._devices.constraint import given, sharding_given
 from .._devices.devices import Device
 from .._devices.shardings import says_nothing
 from .._lax.elementwise import warn_complex_to_real
@@ -47,7 +47,7 @@ def placed(array: Array, device: Any) -> Array:
 def laid_out_like(result: Array, x: Any) -> Array:
     """Return an array just made, which has the shape of `x`, as lying over devices in the way that `x` does."""
     sharding = sharding_given(x) if isinstance(x, Array) else None
-    return result if sharding is None or is_abstract(result) else sharding.given_to(result)
+    return result if sharding is None or is_abstract(result) else given(result, sharding)
 
 
 def dtype_or(dtype: DTypeLike | None, function: str, default: Any) -> torch.dtype:

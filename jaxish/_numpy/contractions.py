@@ -16,6 +16,7 @@ from .._core.promotion import convert, promote, tensors
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
+from .._devices.propagation import choosing
 from .._lax.out_sharding import laid_over
 from .._transforms.repeated import compiled_when_repeated
 from .arguments import no_out
@@ -67,9 +68,9 @@ def matmul(
     Raises `ValueError` for scalars and `TypeError` for sizes that do not fit. `precision` concerns accelerators only.
     """
     if out_sharding is not None:
-        return laid_over(
-            out_sharding, "matmul", matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
-        )
+        with choosing():
+            found = matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
+        return laid_over(out_sharding, "matmul", found)
     (x, y), result, weak = operands("matmul", preferred_element_type, a, b)
     if not x.dim() or not y.dim():
         raise ValueError(f"matmul input operand {0 if not x.dim() else 1} must have ndim at least 1, but it has ndim 0")
@@ -90,9 +91,9 @@ def dot(
 ) -> Array:  # fmt: skip
     """Return the product over the last axis of `a` and the last but one (or only) axis of `b`; scalars multiply."""
     if out_sharding is not None:
-        return laid_over(
-            out_sharding, "dot", dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
-        )
+        with choosing():
+            found = dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
+        return laid_over(out_sharding, "dot", found)
     (x, y), result, weak = operands("dot", preferred_element_type, a, b)
     if not x.dim() or not y.dim():
         return Array(convert(unsigned.mul(x, y), result), weak)
@@ -121,11 +122,9 @@ def tensordot(
 ) -> Array:  # fmt: skip
     """Return the sum of products over `axes`: a number of last axes of `a` and first ones of `b`, or a pair of lists."""
     if out_sharding is not None:
-        return laid_over(
-            out_sharding,
-            "tensordot",
-            tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type),
-        )
+        with choosing():
+            found = tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
+        return laid_over(out_sharding, "tensordot", found)
     (x, y), result, weak = operands("tensordot", preferred_element_type, a, b)
     if isinstance(axes, int | np.integer):
         if axes > min(x.dim(), y.dim()):

@@ -17,6 +17,7 @@ from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import DTypeLike
 from .._lax.contraction import dot_general
+from .._devices.propagation import choosing
 from .._lax.out_sharding import laid_over
 from .arguments import no_out
 from .contractions import PrecisionLike
@@ -47,10 +48,11 @@ def einsum(
     """
     no_out("einsum", out)
     if out_sharding is not None:
-        found = einsum(
-            subscripts, *operands, optimize=optimize, precision=precision, preferred_element_type=preferred_element_type,
-            _dot_general=_dot_general,
-        )  # fmt: skip
+        with choosing():
+            found = einsum(
+                subscripts, *operands, optimize=optimize, precision=precision,
+                preferred_element_type=preferred_element_type, _dot_general=_dot_general,
+            )  # fmt: skip
         return laid_over(out_sharding, "einsum", found)
     equation, given = _equation(subscripts, operands)
     found, result, weak = product_operands("einsum", preferred_element_type, *given)

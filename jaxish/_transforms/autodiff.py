@@ -19,6 +19,7 @@ from .._core.primitive import conjugate
 from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
 from .._core.transposition import linear_at
+from .._devices import constraint, laid
 from .cotangent_places import settled
 from .flat import (
     FlatFunction,
@@ -145,6 +146,8 @@ def evaluated_with_pull(
         _, (values, extras) = of_chosen()
     if not primals or not any(map(differentiable, flat.output.arrays)):
         pull = lambda _: tuple(map(torch.zeros_like, primals))  # noqa: E731
+    if laid.in_use:
+        pull = constraint.following(pull, primals)
     if axes.checked_axes():
         pull = _over_devices(pull, list(flat.output.among_differentiable(values)), primals)
     return flat.output, values, pull, flat.aux and flat.aux.rebuilt(extras)

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .._devices.meshes import AxisType, Mesh, mesh_in_force, set_mesh
+from .._devices.meshes import AxisType, Mesh, mesh_in_force, within
 from .flat import wraps
 from .placement import reshard
 
@@ -27,7 +27,7 @@ def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_s
         mesh = mesh_in_force()
         if mesh is None or set(_names(axes, mesh)) <= set(mesh.auto_axes):
             return f(*args, **kwargs)
-        with set_mesh(_with_kind(mesh, axes, AxisType.Auto)):
+        with within(_with_kind(mesh, axes, AxisType.Auto)):
             result = f(*args, **kwargs)
         return reshard(result, wanted)
 
@@ -52,7 +52,7 @@ def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, i
                 "Context mesh cannot be empty. Please use `jax.set_mesh` API to enter into a mesh context when using "
                 "`explicit_axes` API."
             )
-        with set_mesh(_with_kind(mesh, axes, AxisType.Explicit)):
+        with within(_with_kind(mesh, axes, AxisType.Explicit)):
             return f(*reshard(args, wanted), **kwargs)
 
     return called

@@ -7,15 +7,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import config, graph, transfers, tree
+from .._core import config, graph, refs, transfers, tree
 from .._core.array import Array, as_array, is_abstract, type_text
-from .._core.avals import ShapedArray, aval_of
+from .._core.avals import ShapedArray
 from .._core.errors import ConcretizationTypeError, tracer_error
 from .._core.extended import ExtendedArray
 from .._core.torch_tensors import from_torch
 from .._core.tree_differences import broadcast_prefix
 from .._devices import devices, meshes
-from .._devices.constraint import check_transfer, constrained, is_committed, sharding_of, shards_of
+from .._devices.constraint import (
+    check_transfer,
+    constrained,
+    is_committed,
+    sharding_given,
+    sharding_of,
+    shards_of,
+)
 from .._devices.layouts import Format, Layout
 from .._devices.memory import Space
 from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
@@ -118,8 +125,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
 def laid_out(array: Array, sharding: NamedSharding) -> Array:
     """Return the array with a sharding over explicit axes, whose spec tells of every dimension."""
-    full = PartitionSpec(*sharding.spec, *(None,) * (array.ndim - len(sharding.spec)))
-    return constrained(array, sharding.update(spec=full), "reshard")
+    return constrained(array, sharding.of_rank(array.ndim), "reshard")
 
 
 def explicit_sharding(given: Any, function: str) -> NamedSharding:
@@ -309,9 +315,23 @@ def _addressable_data(self: Array, index: int) -> Array:
     return data
 
 
+def typeof(x: Any) -> Any:
+    """Return the abstract value of an array, a scalar, a reference or a value of a registered class.
+
+    That of an array tells how it lies over the explicit axes of a mesh, inside a traced function, too.
+    """
+    found = refs.typeof(x)
+    sharding = sharding_given(x) if isinstance(x, Array) else None
+    if not isinstance(sharding, NamedSharding) or not isinstance(found, ShapedArray):
+        return found
+    in_force, own = meshes.get_abstract_mesh(), sharding.mesh.abstract_mesh
+    mesh = in_force if in_force.shape_tuple == own.shape_tuple else own  # which may say other types of the axes
+    return found.update(sharding=NamedSharding(mesh, sharding.spec))
+
+
 def _aval(self: Array) -> ShapedArray:
     """The array's type."""
-    return aval_of(self)
+    return typeof(self)
 
 
 # Where an array is belongs to the array in JAX, and to the floor above `_core` here.

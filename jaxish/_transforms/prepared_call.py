@@ -16,6 +16,7 @@ from .._core import graph, tree
 from .._core.array import Array, type_text
 from .._core.errors import JaxRuntimeError
 from .._core.tree_differences import differences
+from .._devices.laid import plain
 from .cost import bytes_of
 from .program import Program
 
@@ -116,5 +117,5 @@ def _check_given_once(taken: Sequence[int], leaves: Sequence[Any]) -> None:
 def _delete(taken: Sequence[int], leaves: Sequence[Any], tensors: Sequence[Tensor]) -> None:
     for index in taken:
         leaf, tensor = leaves[index], tensors[index]
-        if isinstance(leaf, Array) and not leaf.is_deleted() and leaf._tensor is tensor and not graph.is_tracer(tensor):
+        if isinstance(leaf, Array) and not leaf.is_deleted() and plain(leaf._tensor) is plain(tensor) and not graph.is_tracer(tensor):
             leaf.delete()

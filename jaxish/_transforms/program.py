@@ -22,6 +22,7 @@ from .._core.cells import unaffected
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import Ref, RefArgument
+from .._devices import laid
 from . import leaks
 from .flat import FlatFunction, Rebuild, arrays_from, name_of
 
@@ -125,6 +126,8 @@ class Program:
     def on(self, arrays: Sequence[Array]) -> Any:
         """Return the function's result for its array arguments, references among them."""
         tensors = [tensor_of(a) for a in arrays]
+        if laid.in_use and graph.is_plain_evaluation():
+            tensors = [*map(laid.plain, tensors)]
         return self(tensors) if self.uses is None else self._with_references(tensors, arrays)
 
     def _with_references(self, tensors: Sequence[Tensor], arrays: Sequence[Array]) -> Any:
@@ -242,6 +245,7 @@ def _traced(
     used: list[Uses] = []
 
     def watched(*tensors: Tensor) -> list[Tensor]:
+        laid.say_of(tensors, arrays)
         results = flat(*tensors)
         for watcher in watching:
             watcher.saw(tensors, flat.output.arrays)
@@ -302,6 +306,9 @@ def keyed(leaves: Sequence[Any], spec: tree.Spec) -> tuple[tuple[Any, ...], list
         key += (tensor.shape, tensor.dtype, kind, tensor.device)
     if environment := axes.environment():
         key.append(environment)
+    if laid.in_use:
+        key.append(tuple(map(laid.sharding_of, tensors)))
+        tensors = [*map(laid.plain, tensors)]
     return tuple(key), tensors
 
 

@@ -15,6 +15,7 @@ from .._compile.factored import rewriting
 from .._core import config, debugging
 from .._core.array import Array, from_kind
 from .._core.graph import is_plain_evaluation
+from .._devices import laid
 from .program import Program, trace_program
 
 P = ParamSpec("P")
@@ -58,7 +59,7 @@ def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         kind = type(value)
         if kind is Array:
             tensor = value._tensor
-            if not tensor.is_cpu or tensor.numel() > _MOST_ELEMENTS:
+            if not tensor.is_cpu or tensor.numel() > _MOST_ELEMENTS or laid.plain(tensor) is not tensor:
                 return None
             key += (tensor.shape, tensor.dtype, value._weak)
         elif kind in _PLAIN:

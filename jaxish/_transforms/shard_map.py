@@ -11,13 +11,14 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from .._core import axes, graph, tree
 from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.tree_differences import broadcast_prefix
 from .._devices import processes
-from .._devices.constraint import constrained, sharding_of
+from .._devices.constraint import constrained, sharding_given, sharding_of
 from .._devices.devices import devices as all_devices
 from .._devices.meshes import AbstractMesh, AxisType, Mesh, get_abstract_mesh, mesh_in_force, use_abstract_mesh
 from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
@@ -88,7 +89,8 @@ def smap(
 ) -> Any:  # fmt: skip
     """Return `f` mapped over the parts along one axis of the mesh in force: `shard_map` with axes in place of specs.
 
-    `in_axes` says along which dimension each argument is split, None for one that every device gets whole; it must be given.
+    `in_axes` says along which dimension each argument is split, None for one that every device gets whole; left out, it is
+    how the arguments lie already.
     `out_axes` says along which dimension results are put together. Without `f`, return a decorator.
     Raises `TypeError` for what is no axis.
     """
@@ -96,15 +98,13 @@ def smap(
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
     if isinstance(axis_name, list | tuple):
         raise TypeError(f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}")
-    if in_axes is Infer:
-        raise NotImplementedError("smap infers no axes here: types tell of no shardings. Give in_axes.")
-    if in_axes is not None and not isinstance(in_axes, int | tuple):
+    if in_axes is not None and in_axes is not Infer and not isinstance(in_axes, int | tuple):
         raise TypeError(
             "smap in_axes must be an int, None, jax.sharding.Infer, or a tuple of entries corresponding to the positional "
             f"arguments passed to the function, but got {in_axes}."
         )
-    specs = [_specs_of(axes, name, axis_name) for axes, name in ((in_axes, "in_axes"), (out_axes, "out_axes"))]
-    return shard_map(f, in_specs=specs[0], out_specs=specs[1], axis_names={axis_name})
+    in_specs = Infer if in_axes is Infer else _specs_of(in_axes, "in_axes", axis_name)
+    return shard_map(f, in_specs=in_specs, out_specs=_specs_of(out_axes, "out_axes", axis_name), axis_names={axis_name})
 
 
 def _specs_of(axes: Any, name: str, axis_name: Hashable) -> Any:
@@ -157,6 +157,8 @@ class _ShardMap:
         else:
             inputs = self._specs(in_specs, args, "in_specs")
         given = {i: as_array(x) for i, (x, s) in enumerate(zip(leaves, inputs, strict=True)) if s is not None}
+        for i, array in given.items():
+            self._check_lies(array, inputs[i] or PartitionSpec())
         split = [self._split(a, inputs[i] or PartitionSpec(), i) for i, a in given.items()]
         kinds = [a.kind for a in given.values()]
 
@@ -166,7 +168,7 @@ class _ShardMap:
             self.output = Output(result, name_of(self.f))
             return self.output.tensors
 
-        with axes.over_devices(self.names, self.check), use_abstract_mesh(self._mesh_within()):
+        with axes.over_devices(self.names, self.check, self._text), use_abstract_mesh(self._mesh_within()):
             results = self._mapped(of_parts, self.names, split)
         _refuse_ordered(self.mesh.size)
         assert self.output is not None
@@ -175,6 +177,16 @@ class _ShardMap:
         wanted = [spec or PartitionSpec() for spec in wanted]
         placed = [self._joined(*r) for r in zip(results, self.output.arrays, wanted, strict=True)]
         return self.output.spec.unflatten(placed)
+
+    def _text(self, array: Array) -> str:
+        """Return what an array prints within the function, which has a value for each device."""
+        names, found = self.mesh.axis_names, []
+        for index, device in np.ndenumerate(self.mesh.devices):
+            lane = axes.lane_of(array._tensor, dict(zip(names, index, strict=True)))
+            with axes.over_devices(()):
+                value = from_kind(lane, array.kind)
+                found.append(f"On {device} at mesh coordinates ({', '.join(map(str, names))},) = {index}:\n{value}\n")
+        return "\n".join(found)
 
     def _mesh_within(self) -> AbstractMesh:
         """Return the mesh as the function sees it: it goes through the axes that are mapped itself."""
@@ -201,7 +213,24 @@ class _ShardMap:
 
     def _inferred(self, array: Array) -> PartitionSpec:
         sharding = sharding_of(array)
-        return sharding.spec if isinstance(sharding, NamedSharding) and sharding.mesh == self.mesh else PartitionSpec()
+        if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != self.mesh.shape_tuple:
+            return PartitionSpec()
+        mapped = (tuple(n for n in names_in(part) if n in self.names) for part in sharding.spec)
+        return PartitionSpec(*mapped)
+
+    def _check_lies(self, array: Array, spec: PartitionSpec) -> None:
+        """Raise `ValueError` for an array that was laid over no devices where types would tell how."""
+        if self.mesh.explicit_axes != self.mesh.axis_names or len(self.names) < len(self.mesh.axis_names):
+            return
+        if is_abstract(array) or sharding_given(array) is not None or not any(map(names_in, spec)):
+            return
+        wanted = PartitionSpec(*spec, *[None] * (array.ndim - len(spec)))
+        raise ValueError(
+            f"in_specs passed to shard_map: {wanted} does not match the specs of the input: "
+            f"{PartitionSpec(*[None] * array.ndim)} for arg: {type_text(array)}. `in_specs` is an optional argument so you "
+            "can omit specifying it and shard_map will infer the in_specs from the arguments. If you want to reshard your "
+            "inputs, you can use `jax.reshard` on the arguments and then pass those args to shard_map."
+        )
 
     def _split(self, array: Array, spec: PartitionSpec, position: int) -> tuple[Tensor, dict[Hashable, int]]:
         """Return the tensor with a dimension of its own for each mesh axis that splits it, and which these are."""

@@ -1,0 +1,103 @@
+"""Tensors over the devices of one process, which share memory: plain tensors that say how they lie.
+
+Outside of traces such a tensor is a `Laid`: its dispatch computes with the plain one, and says of the results how they
+lie (propagation.py). In a trace a fake says it, and `Trace` asks as it records. Where no array was ever laid over
+devices, nobody asks.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from .._core import functorch, graph, narrow, primitive
+from .._core.array import Array
+from .._core.primitive import Primitive
+from . import devices, processes, propagation
+from .shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+
+in_use = False  # whether an array was laid over devices: what looks at all arrays asks this first
+
+
+def _dispatched(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    kwargs = kwargs or {}
+    out = func(*tree_map_only(Laid, plain, args), **tree_map_only(Laid, plain, kwargs))
+    if torch.Tag.inplace_view in func.tags or func._schema.is_mutable:
+        return args[0] if args and isinstance(args[0], Laid) and out is args[0].plain else out
+    if isinstance(out, Tensor):
+        return marked(out, propagation.of_results(func, args, kwargs, [out])[0])
+    if isinstance(out, tuple | list) and all(isinstance(o, Tensor) for o in out):
+        return type(out)(map(marked, out, propagation.of_results(func, args, kwargs, out)))
+    return out
+
+
+class Laid(Tensor):
+    """A tensor outside of traces that lies over devices as `laid` says; `plain` is the tensor itself."""
+
+    plain: Tensor
+    laid: Sharding
+
+    __torch_function__: Any = torch._C._disabled_torch_function_impl
+    __torch_dispatch__: Any = classmethod(_dispatched)
+
+
+def marked(tensor: Tensor, sharding: Sharding | None) -> Tensor:
+    """Return a tensor as one that lies like this, which is a tracer of nothing; None, and what a device alone says: as it is."""
+    tensor = plain(tensor)
+    if sharding is None or processes.are_several() or _says_its_device(tensor, sharding):
+        return tensor
+    start()
+    laid = Tensor._make_subclass(Laid, narrow.unmarked(tensor) if type(tensor) is narrow.Narrow else tensor)
+    laid.plain, laid.laid = tensor, sharding
+    return laid
+
+
+def _says_its_device(tensor: Tensor, sharding: Sharding) -> bool:
+    return isinstance(sharding, SingleDeviceSharding) and sharding.device_set == {devices.of(tensor)}
+
+
+def say_of(fakes: Sequence[Tensor], arrays: Sequence[Array]) -> None:
+    """Say of the inputs of a trace that they lie as the arrays do that they stand for."""
+    if in_use:
+        for fake, array in zip(fakes, arrays, strict=True):
+            sharding = sharding_of(array._tensor)
+            if sharding is not None:
+                fake.laid = sharding  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """Return a tensor outside of traces without what it says of devices."""
+    return tensor.plain if type(tensor) is Laid else tensor
+
+
+def start() -> None:
+    """Have traces and primitives ask from here on."""
+    global in_use
+    if not in_use:
+        in_use = True
+        graph.on_record = propagation.record
+        if primitive.among_devices is None:
+            primitive.among_devices = run_primitive
+
+
+def run_primitive(called: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return the results of a primitive of which inputs may lie over devices."""
+    if called.places_results or not any(type(i) is Laid for i in inputs):
+        return called.run(*inputs)
+    results = called.run(*map(plain, inputs))
+    return list(map(marked, results, propagation.of_results(called, inputs, {}, results)))
+
+
+def sharding_of(tensor: Tensor) -> Sharding | None:
+    """Return how a tensor lies, its batched dimensions under vmap not counted; None where nothing says."""
+    if not functorch.is_functorch_wrapped_tensor(tensor):
+        return getattr(tensor, "laid", None)
+    sharding = sharding_of(functorch.get_unwrapped(tensor))
+    if isinstance(sharding, NamedSharding) and functorch.is_batchedtensor(tensor):
+        dim = functorch.maybe_get_bdim(tensor)
+        sharding = sharding.update(
+            spec=PartitionSpec(*(part for d, part in enumerate(sharding.spec) if d != dim))
+        )
+    return sharding
