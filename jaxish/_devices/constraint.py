@@ -59,7 +59,7 @@ class Constrain(Primitive):
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         sharding = self.sharding
         if isinstance(sharding, NamedSharding):
-            batch = axes.spmd_at(axes.current_level() + 1) or None
+            batch = axes.spmd_at(axes.current_level() + 1) or _free_names(inputs[0], dims[0], sharding)
             sharding = sharding.update(spec=PartitionSpec(batch, *sharding.spec))
         return Constrain(sharding)(batch_front(inputs[0], dims[0], size)), [0]
 
@@ -70,6 +70,15 @@ class Constrain(Primitive):
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
         return [None if c is None else self(c)[0] for c in cotangents]
+
+
+def _free_names(tensor: Tensor, dim: int | None, sharding: NamedSharding) -> Any:
+    """Return the explicit axes that split a dimension of a tensor, and are not to split another."""
+    own = laid.sharding_of(tensor)
+    if dim is None or not isinstance(own, NamedSharding) or dim >= len(own.spec):
+        return None
+    names = names_in(own.spec[dim])
+    return names if set(names) <= set(sharding.mesh.explicit_axes) - sharding.split_axes else None
 
 
 def _torch_device(sharding: Sharding) -> torch.device:

@@ -102,7 +102,13 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """
     leaves, spec = tree.flatten(x)
     given = _prefix(shardings, x, "with_sharding_constraint")
+    manual = meshes.get_abstract_mesh().manual_axes
     for sharding in given:
+        if isinstance(sharding, NamedSharding) and set(manual) & sharding.split_axes:
+            raise ValueError(
+                f"pspec {sharding.spec} contains a manual axes {manual} of mesh which is not allowed. If you are using a "
+                "with_sharding_constraint under a shard_map, only use the mesh axis in PartitionSpec which are not manual."
+            )
         if isinstance(sharding, NamedSharding) and set(sharding.mesh.explicit_axes) & sharding.split_axes:
             raise ValueError(
                 "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "

@@ -17,8 +17,8 @@ from torch import Tensor
 from .._core import axes, graph, tree
 from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.tree_differences import broadcast_prefix
-from .._devices import processes
-from .._devices.constraint import constrained, sharding_given, sharding_of
+from .._devices import laid, processes
+from .._devices.constraint import Constrain, constrained, sharding_given, sharding_of
 from .._devices.devices import devices as all_devices
 from .._devices.meshes import AbstractMesh, AxisType, Mesh, get_abstract_mesh, mesh_in_force, use_abstract_mesh
 from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
@@ -78,7 +78,6 @@ def shard_map(
 
     @wraps(f)
     def mapped(*args: Any) -> Any:
-        inspect.signature(f).bind(*args)
         return _ShardMap(f, _mesh_for(mesh, args), axis_names, check_vma)(args, in_specs, out_specs)
 
     return mapped
@@ -119,7 +118,7 @@ def _specs_of(axes: Any, name: str, axis_name: Hashable) -> Any:
 def _mesh_for(mesh: Any, args: tuple[Any, ...]) -> Mesh:
     found = mesh_in_force() if mesh is None or isinstance(mesh, AbstractMesh) else mesh
     if found is None and isinstance(mesh, AbstractMesh):
-        found = next((m for m in map(_mesh_of, tree.flatten(args)[0]) if m and m.abstract_mesh == mesh), None)
+        found = next((m for m in map(_mesh_of, tree.flatten(args)[0]) if m and m.shape_tuple == mesh.shape_tuple), None)
     if found is None:
         raise ValueError("The context mesh cannot be empty. Use `jax.set_mesh(mesh)` to enter into a mesh context")
     if not isinstance(found, Mesh):
@@ -131,7 +130,7 @@ def _mesh_for(mesh: Any, args: tuple[Any, ...]) -> Mesh:
 
 
 def _mesh_of(leaf: Any) -> Mesh | None:
-    sharding = sharding_of(leaf) if isinstance(leaf, Array) and not is_abstract(leaf) else None
+    sharding = sharding_given(leaf) if isinstance(leaf, Array) else None
     found = sharding.mesh if isinstance(sharding, NamedSharding) else None
     return found if isinstance(found, Mesh) else None
 
@@ -160,6 +159,7 @@ class _ShardMap:
         for i, array in given.items():
             self._check_lies(array, inputs[i] or PartitionSpec())
         split = [self._split(a, inputs[i] or PartitionSpec(), i) for i, a in given.items()]
+        inspect.signature(self.f).bind(*args)
         kinds = [a.kind for a in given.values()]
 
         def of_parts(*parts: Tensor) -> list[Tensor]:
@@ -235,7 +235,7 @@ class _ShardMap:
     def _split(self, array: Array, spec: PartitionSpec, position: int) -> tuple[Tensor, dict[Hashable, int]]:
         """Return the tensor with a dimension of its own for each mesh axis that splits it, and which these are."""
         self._check_argument(array, spec, position)
-        tensor = tensor_of(array)
+        tensor = self._laid(tensor_of(array), spec)
         sizes, where = [], {}
         for dim, size in enumerate(tensor.shape):
             names = names_in(spec[dim]) if dim < len(spec) else ()
@@ -244,6 +244,14 @@ class _ShardMap:
                 sizes.append(self.mesh.shape[name])
             sizes.append(size // math.prod(self.mesh.shape[n] for n in names))
         return tensor.reshape(sizes), where
+
+    def _laid(self, tensor: Tensor, spec: PartitionSpec) -> Tensor:
+        """Return a tensor that lies as its parts are given out, which goes for its cotangent, too."""
+        if len(self.names) < len(self.mesh.axis_names):  # the other axes may split it
+            return tensor
+        if graph.is_plain_evaluation():
+            return laid.plain(tensor)
+        return Constrain(NamedSharding(self.mesh, spec))(tensor)[0] if any(map(names_in, spec)) else tensor
 
     def _check_argument(self, array: Array, spec: PartitionSpec, position: int) -> None:
         if array.ndim < len(spec):
@@ -323,8 +331,19 @@ class _ShardMap:
                 order.append(where[name])
             order.append(own[dim])
             sizes.append(math.prod(self.mesh.shape[n] for n in names) * tensor.shape[own[dim]])
-        whole = from_kind(tensor.permute(order).reshape(sizes), array.kind)
-        return constrained(whole, NamedSharding(self.mesh, spec), "shard_map")
+        tensor = tensor.permute(order).reshape(sizes)
+        return constrained(from_kind(tensor, array.kind), self._sharding(tensor, spec), "shard_map")
+
+    def _sharding(self, tensor: Tensor, spec: PartitionSpec) -> NamedSharding:
+        """Return how a result lies: over the axes that were mapped as `spec` says, over others as it does already."""
+        found = laid.sharding_of(tensor)
+        if not isinstance(found, NamedSharding) or len(self.names) == len(self.mesh.axis_names):
+            return NamedSharding(self.mesh, spec)
+        own = found.of_rank(tensor.dim()).spec
+        named = [*map(names_in, spec), *[()] * (tensor.dim() - len(spec))]
+        rest = [tuple(n for n in names_in(part) if n not in self.names) for part in own]
+        parts = [(*names, *other) for names, other in zip(named, rest, strict=True)]
+        return NamedSharding(self.mesh, PartitionSpec(*parts))
 
 
 # ------------------------------------------------------------------------------------------------------------ pmap
