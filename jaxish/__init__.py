@@ -120,11 +120,11 @@ from ._transforms.linear_map import linearize as linearize
 from ._transforms.make_jaxpr import eval_shape as eval_shape
 from ._transforms.make_jaxpr import make_jaxpr as make_jaxpr
 from ._transforms.placement import block_until_ready as block_until_ready
-from ._transforms.placement import typeof as typeof
 from ._transforms.placement import copy_to_host_async as copy_to_host_async
 from ._transforms.placement import device_get as device_get
 from ._transforms.placement import device_put as device_put
 from ._transforms.placement import reshard as reshard
+from ._transforms.placement import typeof as typeof
 from ._transforms.program import clear_caches as clear_caches
 from ._transforms.remat import checkpoint as checkpoint
 from ._transforms.remat import checkpoint_policies as checkpoint_policies

@@ -176,6 +176,15 @@ class _PlacedKind:
 
     kind: Any
     sharding: Sharding
+    is_asked_for: bool  # by `out_shardings`
+
+    @property
+    def sharding_of_type(self) -> Sharding | None:
+        """What the type of the result tells: the sharding that was asked for, or how explicit axes split it."""
+        found = self.sharding
+        if self.is_asked_for or not isinstance(found, NamedSharding):
+            return found
+        return found.update(mesh=found.mesh.abstract_mesh, memory_kind=None) if found.mesh.explicit_axes else None
 
     def wrap(self, tensor: Tensor) -> Array:
         """Return the handle on a tensor."""
@@ -192,10 +201,10 @@ class _PlacedKind:
         return array
 
 
-def kinds_of_results(body: Graph, kinds: Sequence[Any]) -> list[Any]:
+def kinds_of_results(body: Graph, kinds: Sequence[Any], are_asked_for: bool) -> list[Any]:
     """Return the kinds of a graph's first results, which know the sharding where one is asked for."""
     found = shardings_of_results(body)
-    return [k if s is None else _PlacedKind(k, s) for k, s in zip(kinds, found, strict=False)]
+    return [k if s is None else _PlacedKind(k, s, are_asked_for) for k, s in zip(kinds, found, strict=False)]
 
 
 def _evenly(sharding: NamedSharding, shape: Sequence[int]) -> NamedSharding:
@@ -245,7 +254,9 @@ def sharding_given(array: Array) -> Sharding | None:
     except AttributeError:
         pass
     found = laid.sharding_of(array._tensor) if laid.in_use else None
-    if isinstance(found, NamedSharding) and len(found.spec) > array.ndim:  # of random keys, whose tensors have more dimensions
+    if (
+        isinstance(found, NamedSharding) and len(found.spec) > array.ndim
+    ):  # of random keys, whose tensors have more dimensions
         return found.update(spec=found.spec.update(partitions=found.spec.partitions[: array.ndim]))
     return found
 
@@ -278,8 +289,7 @@ def shards_of(array: Array, everywhere: bool = False) -> list[Shard]:
         data = None
         if device.process_index == own:
             part = processes.local_part(tensor) if processes.is_distributed(tensor) else tensor[index]
-            data = from_kind(part, array.kind)
-            data._sharding = SingleDeviceSharding(device)
+            data = given(from_kind(part, array.kind), SingleDeviceSharding(device))
         if data is not None or everywhere:
             found.append(Shard(device, index, replicas[place], data))
     return found

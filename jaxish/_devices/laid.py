@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from .._core import functorch, graph, narrow, primitive
+from .._core import functorch, graph, narrow, operators, primitive
 from .._core.array import Array
 from .._core.primitive import Primitive
 from . import devices, processes, propagation
@@ -23,6 +23,7 @@ in_use = False  # whether an array was laid over devices: what looks at all arra
 
 def _dispatched(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     kwargs = kwargs or {}
+    _check_devices(func, propagation.operands_of(args, kwargs))
     out = func(*tree_map_only(Laid, plain, args), **tree_map_only(Laid, plain, kwargs))
     if torch.Tag.inplace_view in func.tags or func._schema.is_mutable:
         return args[0] if args and isinstance(args[0], Laid) and out is args[0].plain else out
@@ -31,6 +32,13 @@ def _dispatched(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = 
     if isinstance(out, tuple | list) and all(isinstance(o, Tensor) for o in out):
         return type(out)(map(marked, out, propagation.of_results(func, args, kwargs, out)))
     return out
+
+
+def _check_devices(target: Any, operands: Sequence[Any]) -> None:
+    given = [(i, o) for i, o in enumerate(operands) if type(o) is Laid]
+    if len(given) > 1:
+        names = "xyz" if len(operands) < 4 else [f"args[{i}]" for i in range(len(operands))]
+        propagation.check_devices([(names[i], o, o.laid) for i, o in given], operators.of(target).jax_name)
 
 
 class Laid(Tensor):
@@ -86,6 +94,7 @@ def run_primitive(called: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Return the results of a primitive of which inputs may lie over devices."""
     if called.places_results or not any(type(i) is Laid for i in inputs):
         return called.run(*inputs)
+    _check_devices(called, inputs)
     results = called.run(*map(plain, inputs))
     return list(map(marked, results, propagation.of_results(called, inputs, {}, results)))
 
@@ -97,7 +106,5 @@ def sharding_of(tensor: Tensor) -> Sharding | None:
     sharding = sharding_of(functorch.get_unwrapped(tensor))
     if isinstance(sharding, NamedSharding) and functorch.is_batchedtensor(tensor):
         dim = functorch.maybe_get_bdim(tensor)
-        sharding = sharding.update(
-            spec=PartitionSpec(*(part for d, part in enumerate(sharding.spec) if d != dim))
-        )
+        sharding = sharding.update(spec=PartitionSpec(*(part for d, part in enumerate(sharding.spec) if d != dim)))
     return sharding

@@ -112,6 +112,11 @@ class Mesh(_Axes):
         """The number of devices."""
         return self.devices.size if self.axis_names else 0
 
+    @cached_property
+    def device_set(self) -> frozenset[Device]:
+        """The devices."""
+        return frozenset(self.devices.flat)
+
     @property
     def device_ids(self) -> np.ndarray:
         """The devices' ids, in the mesh's shape."""

@@ -18,11 +18,11 @@ from torch import Tensor, fx
 from .._core import dtypes, graph, operators
 from .._core.avals import ShapedArray
 from .._core.errors import ShardingTypeError
-from .._core.graph import Graph, TensorType
+from .._core.graph import Graph
 from .._core.operators import Kind, aten
 from .._core.primitive import Primitive
 from . import partition, processes
-from .meshes import get_abstract_mesh
+from .meshes import AbstractMesh, get_abstract_mesh
 from .shardings import NamedSharding, PartitionSpec, Sharding, names_in
 
 Names = tuple[Hashable, ...]  # the mesh axes that split a dimension
@@ -63,7 +63,12 @@ def record(target: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -
     results = [out] if isinstance(out, Tensor) else out if isinstance(out, list | tuple) else ()
     for result, sharding in zip(results, of_results(target, args, kwargs, results), strict=True):
         if sharding is not None:
-            result.laid = sharding
+            result.laid = sharding  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def operands_of(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors, fakes or `Operand`s among arguments."""
+    return [a for a in _flat((*args, *kwargs.values())) if isinstance(a, Tensor | Operand)]
 
 
 def of_results(
@@ -75,7 +80,7 @@ def of_results(
     """
     if getattr(target, "places_results", False):
         return [target.sharding] * len(results)
-    operands = [a for a in _flat((*args, *kwargs.values())) if isinstance(a, Tensor | Operand)]
+    operands = operands_of(args, kwargs)
     first = next((o for o in operands if getattr(o, "laid", None) is not None), None)
     if first is None:
         return [None] * len(results)
@@ -85,6 +90,34 @@ def of_results(
     if isinstance(target, Primitive) and (found := _through(call)) is not None:
         return found
     return [call.placed(result) for result in results]
+
+
+def check_devices(given: Sequence[tuple[str, Any, Sharding | None]], function: str) -> None:
+    """Raise `ValueError` where arguments, by name and type, were laid over different devices."""
+    placed = [(name, type, s) for name, type, s in given if s is not None and not _is_abstract(s)]
+    other = next(
+        (p for p in placed[1:] if p[2] is not placed[0][2] and p[2].device_set != placed[0][2].device_set), None
+    )
+    if other is None:
+        return
+    texts = []
+    for name, type, sharding in (placed[0], other):
+        devices = sharding._device_assignment
+        texts.append(
+            f"argument {name} of {function} with shape {_type_text(type, sharding)} and with device ids "
+            f"{[d.id for d in devices]} on platform {devices[0].platform.upper()}"
+        )
+    raise ValueError(f"Received incompatible devices for jitted computation. Got {' and '.join(texts)}")
+
+
+def _type_text(of: Any, sharding: Sharding) -> str:
+    told = NamedSharding(sharding.mesh.abstract_mesh, sharding.spec) if isinstance(sharding, NamedSharding) else None
+    dtype = dtypes.TO_NUMPY[of.dtype] if isinstance(of.dtype, torch.dtype) else of.dtype
+    return ShapedArray(of.shape, dtype, sharding=told).str_short()
+
+
+def _is_abstract(sharding: Sharding) -> bool:
+    return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
 
 def _flat(values: Sequence[Any]) -> Iterator[Any]:
@@ -123,7 +156,7 @@ def shardings_within(body: Graph, inputs: Sequence[Sharding | None]) -> dict[fx.
             of_source = known.get(node.args[0])
             known[node] = of_source[node.args[1]] if isinstance(of_source, list) else None
             continue
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: _operand(n, known))
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: _operand(n, known))  # pyright: ignore
         value = node.meta.get("val")
         several = isinstance(value, list | tuple)
         with choosing():
@@ -195,7 +228,9 @@ class _Call:
     def _found(self, result: Any, shape: tuple[int, ...]) -> Parts | None:
         if self.is_elementwise or getattr(self.target, "is_laid_out_alike", False):
             return self.merged(self.operands, shape)
-        rule = _RULES.get(self.target) or _RULES.get(getattr(self.target, "overloadpacket", None)) or _RULES.get(self.kind)
+        rule = (
+            _RULES.get(self.target) or _RULES.get(getattr(self.target, "overloadpacket", None)) or _RULES.get(self.kind)
+        )
         if rule is not None:
             return rule(self, shape)
         return _reduced(self, shape) if "keepdim" in _arguments(self.target) else None
@@ -226,11 +261,6 @@ class _Call:
                     found[offset + dim] = names
         return found
 
-    def kept_where(self, operand: Any, shape: tuple[int, ...]) -> Parts:
-        """Return what splits a part of an operand: as it is split itself, where sizes divide."""
-        pairs = zip(self.parts(operand), operand.shape, shape, strict=True)
-        return [n if new == old or (n and new % self.count(n) == 0) else () for n, old, new in pairs]
-
     def count(self, names: Names) -> int:
         """Return into how many parts these axes split."""
         return math.prod(self.mesh.shape[name] for name in names)
@@ -255,7 +285,9 @@ def _spec(parts: Parts, whole: bool) -> PartitionSpec:
 
 
 def _short(operand: Any, parts: Parts) -> str:
-    sizes = (f"{n}@{names[0] if len(names) == 1 else names}" if names else f"{n}" for n, names in zip(operand.shape, parts))
+    sizes = (
+        f"{n}@{names[0] if len(names) == 1 else names}" if names else f"{n}" for n, names in zip(operand.shape, parts)
+    )
     text = ShapedArray((), dtypes.TO_NUMPY[operand.dtype]).str_short(short_dtypes=True)
     return f"{text[: text.index('[')]}[{','.join(sizes)}]"
 
@@ -328,7 +360,9 @@ def _expanded(call: _Call, shape: tuple[int, ...]) -> Parts:
 
 
 def _sliced(call: _Call, shape: tuple[int, ...]) -> Parts:
-    return call.kept_where(call.args[0], shape)
+    source = call.args[0]
+    pairs = zip(call.parts(source), source.shape, shape, strict=True)
+    return [names if new == old else () for names, old, new in pairs]
 
 
 def _selected(call: _Call, shape: tuple[int, ...]) -> Parts:
@@ -397,6 +431,12 @@ def _joined(call: _Call, shape: tuple[int, ...]) -> Parts:
     return found
 
 
+def _stacked(call: _Call, shape: tuple[int, ...]) -> Parts:
+    dim = call.argument("dim", 0) % len(shape)
+    found = call.merged(call.operands, shape[:dim] + shape[dim + 1 :])
+    return [*found[:dim], (), *found[dim:]]
+
+
 def _indexed(call: _Call, shape: tuple[int, ...]) -> Parts | None:
     """The rule of `x[..., index, ...]` with tensors of indices side by side."""
     source, indices = call.args
@@ -439,8 +479,9 @@ _RULES: dict[Any, Callable[[_Call, tuple[int, ...]], Parts | None]] = {
     aten.view.dtype: lambda call, shape: call.merged(call.args[:1], shape),
     aten.expand: _expanded,
     aten.slice: _sliced,
-    aten.split: lambda call, shape: _sliced(call, shape),
+    aten.split: _sliced,
     aten.split_with_sizes: _sliced,
+    aten.stack: _stacked,
     aten.select: _selected,
     aten.unbind: _selected,
     aten.convolution: _convolved,

@@ -309,7 +309,7 @@ class NamedSharding(Sharding):
     @property
     def device_set(self) -> set[Device]:
         """The devices of the mesh."""
-        return set(self._concrete_mesh("device_set").devices.flat)
+        return set(self._concrete_mesh("device_set").device_set)
 
     @property
     def num_devices(self) -> int:

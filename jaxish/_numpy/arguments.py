@@ -47,7 +47,9 @@ def placed(array: Array, device: Any) -> Array:
 def laid_out_like(result: Array, x: Any) -> Array:
     """Return an array just made, which has the shape of `x`, as lying over devices in the way that `x` does."""
     sharding = sharding_given(x) if isinstance(x, Array) else None
-    return result if sharding is None or is_abstract(result) else given(result, sharding)
+    if sharding is None or is_abstract(result) or sharding_given(result) is not None:
+        return result
+    return given(result, sharding)
 
 
 def dtype_or(dtype: DTypeLike | None, function: str, default: Any) -> torch.dtype:

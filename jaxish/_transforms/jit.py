@@ -17,7 +17,7 @@ from .._core.array import Array, default_torch_device
 from .._core.dimensions import SymbolicSize
 from .._core.extended import blank
 from .._core.refs import Ref, check_aliases
-from .._devices import constraint
+from .._devices import constraint, propagation
 from .._devices.devices import devices
 from .compiler_options import check_compiler_options
 from .flat import argument_names, as_argument, check_callable, dressed, name_of
@@ -142,10 +142,22 @@ class PjitFunction:
         check_compiler_options(self._compiler_options)
         fun = self._placement.with_results_placed(self._fun)
         program = trace_program(fun, call.arrays, call.rebuild, call.names())
-        program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds))
+        self._check_devices(call, program)
+        asked = self._placement.out_shardings is not None
+        program.out_kinds = tuple(constraint.kinds_of_results(program.closed.graph, program.out_kinds, asked))
         if not graph.is_tracing():
             settle(program.closed.graph, len(program.closed.captured), call.arrays)
         return program
+
+    def _check_devices(self, call: PreparedCall, program: Program) -> None:
+        """Raise `ValueError` for arguments on different devices, of those that are used."""
+        given = [(i, s) for i, a in enumerate(call.arrays) if (s := constraint.sharding_given(a)) is not None]
+        if len(given) < 2:
+            return
+        names = call.names() or [f"args[{i}]" for i in range(len(call.arrays))]
+        inputs = program.closed.graph.module.graph.find_nodes(op="placeholder")[len(program.closed.captured) :]
+        used = [(names[i], call.arrays[i], s) for i, s in given if inputs[i].users]
+        propagation.check_devices(used, name_of(self._fun))
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PreparedCall:
         """Return the call with these arguments, arrays or `ShapeDtypeStruct`s."""

@@ -43,6 +43,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Arguments are arrays, `ShapeDtypeStruct`s, or anything with `shape` and `dtype`.
     """
     check_callable(fun)
+    if isinstance(fun, PjitFunction):  # which says how its results lie
+        return fun.eval_shape(*args, **kwargs)
     try:
         return PjitFunction(fun, Signature.of(fun, None, None, None, None)).eval_shape(*args, **kwargs)
     except TypeReturned:

@@ -117,5 +117,10 @@ def _check_given_once(taken: Sequence[int], leaves: Sequence[Any]) -> None:
 def _delete(taken: Sequence[int], leaves: Sequence[Any], tensors: Sequence[Tensor]) -> None:
     for index in taken:
         leaf, tensor = leaves[index], tensors[index]
-        if isinstance(leaf, Array) and not leaf.is_deleted() and plain(leaf._tensor) is plain(tensor) and not graph.is_tracer(tensor):
+        if (
+            isinstance(leaf, Array)
+            and not leaf.is_deleted()
+            and plain(leaf._tensor) is plain(tensor)
+            and not graph.is_tracer(tensor)
+        ):
             leaf.delete()

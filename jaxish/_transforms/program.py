@@ -196,7 +196,7 @@ class Program:
         nodes: Any = self.closed.graph.module.graph.output_node().args[0]
         nodes = nodes[: len(self.out_kinds)]
         handles = arrays_from([node.meta["val"] for node in nodes], self.out_kinds)  # pyright: ignore
-        shardings = [getattr(kind, "sharding", None) for kind in self.out_kinds]
+        shardings = [getattr(kind, "sharding_of_type", None) for kind in self.out_kinds]
         pairs = zip(handles, shardings, strict=True)
         weak = (getattr(h, "weak_type", False) for h in handles)  # float0 arrays are NumPy's
         return [

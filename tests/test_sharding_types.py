@@ -1,0 +1,222 @@
+"""How results lie over devices by how operands do, and what types tell of it, as in JAX."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+from oracle import agree
+
+import jaxish
+
+X = np.arange(32, dtype=np.float32).reshape(8, 4) / 8
+W = np.arange(64, dtype=np.float32).reshape(4, 16) / 10
+
+
+def _laid(jax, kind):
+    """Return a mesh and arrays split over both axes of it, over the first, and over the second."""
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(getattr(jax.sharding.AxisType, kind),) * 2)
+    specs = jax.P("x", "y"), jax.P("x"), jax.P(None, "y")
+    put = lambda values, spec: jax.device_put(values, jax.NamedSharding(mesh, spec))
+    return mesh, *map(put, (X, X, W), specs)
+
+
+def _told(jax, result):
+    """Everything that results tell of where they are, and their values."""
+    return jax.tree.map(lambda r: (str(r.sharding), str(jax.typeof(r)), r), result)
+
+
+EAGER = {
+    "elementwise": lambda jax, x, r, w: [jax.numpy.sin(x), x + 1, x * x, x > 2, -r, abs(r), x**3, r % 2],
+    "broadcast": lambda jax, x, r, w: [x[None] * np.ones((3, 1, 1), "f"), r + np.ones(4, "f"), x + r[:, :1]],
+    "selected": lambda jax, x, r, w: [jax.numpy.where(r > 1, r, 0), jax.numpy.clip(r, 0, 1), jax.nn.relu(x)],
+    "cast": lambda jax, x, r, w: [x.astype("int32"), x.astype("bfloat16") + 1, r.astype("float8_e4m3fn")],
+    "reduced": lambda jax, x, r, w: [x.sum(0), x.sum(), x.mean(1), x.sum(1, keepdims=True), r.max(1), r.min(0), x.std(0)],
+    "found": lambda jax, x, r, w: [x.argmax(1), r.argmin(0), jax.lax.top_k(r, 2), jax.numpy.sort(r, 1)],
+    "normalized": lambda jax, x, r, w: [jax.nn.softmax(r), jax.nn.logsumexp(r, 1), r / jax.numpy.linalg.norm(r)],
+    "turned": lambda jax, x, r, w: [x.T, jax.numpy.swapaxes(r, 0, 1), jax.numpy.moveaxis(x, 0, 1), x[:, None]],
+    "reshaped": lambda jax, x, r, w: [r.ravel(), r.reshape(4, 2, 4), r.reshape(8, 2, 2), x[None].squeeze(0)],
+    "spread": lambda jax, x, r, w: [jax.numpy.broadcast_to(r, (3, 8, 4)), jax.numpy.outer(np.ones(3, "f"), r[:, 0])],
+    "joined": lambda jax, x, r, w: [jax.numpy.concatenate([r, r], 1), jax.numpy.stack([r, r]), jax.numpy.stack([r, r], 1)],
+    "taken": lambda jax, x, r, w: [r[:, 1:3], jax.numpy.take(w, np.array([0, 1]), axis=0), r[:, 0]],
+    "updated": lambda jax, x, r, w: [r.at[:, 0].set(0.0), r.at[:, 1].add(1.0)],
+    "like": lambda jax, x, r, w: [jax.numpy.zeros_like(x), jax.numpy.full_like(r, 3)],
+    "product": lambda jax, x, r, w: [r @ w, jax.numpy.einsum("bi,bi->b", r, r), jax.numpy.tensordot(r, w, 1)],
+    "layers": lambda jax, x, r, w: [jax.nn.relu(r @ w + np.ones(16, "f")).sum(1), (r @ w).mean(0)],
+    "convolved": lambda jax, x, r, w: jax.lax.conv(r.reshape(8, 1, 2, 2), np.ones((3, 1, 1, 1), "f"), (1, 1), "SAME"),
+    "copied": lambda jax, x, r, w: [copy.copy(x), copy.deepcopy(r)],
+    "moved": lambda jax, x, r, w: [jax.device_put(x, r.sharding) * 2, jax.device_put(r, x.sharding)],
+    "mapped": lambda jax, x, r, w: [
+        jax.vmap(lambda a: a.sum())(r),
+        jax.vmap(lambda a: a * 2, 1, 1)(r),
+        jax.vmap(jax.grad(lambda a: (a**2).sum()))(r),
+    ],
+    "pushed": lambda jax, x, r, w: [jax.jvp(jax.numpy.sin, (r,), (r,)), jax.linearize(jax.numpy.sin, r)[1](r)],
+    "loops": lambda jax, x, r, w: [
+        jax.lax.scan(lambda c, _: (c * 1.01, None), x, None, length=3)[0],
+        jax.lax.fori_loop(0, 3, lambda i, c: c + 1, x),
+        jax.lax.while_loop(lambda c: c.sum() < 1e3, lambda c: c * 2, x),
+        jax.lax.cond(True, lambda c: c * 2, lambda c: c, x),
+    ],
+    "jitted": lambda jax, x, r, w: [
+        jax.jit(jax.numpy.sin)(x),
+        jax.jit(lambda a, b: jax.nn.relu(a @ b))(r, w),
+        jax.jit(lambda a: (a.sum(0), a.T))(x),
+        jax.jit(lambda a: jax.jit(jax.numpy.cos)(a) + 1)(x),
+        jax.jit(jax.vmap(lambda a: a - a.mean()))(r),
+    ],
+    "differentiated": lambda jax, x, r, w: [
+        jax.jit(jax.grad(lambda a: (a**2).sum()))(x),
+        jax.jit(jax.grad(lambda a, b: jax.numpy.tanh(a @ b).sum(), (0, 1)))(r, w),
+        jax.jit(jax.value_and_grad(lambda b, a: (jax.nn.relu(a @ b) ** 2).mean()))(w, r),
+    ],
+    "donated": lambda jax, x, r, w: jax.jit(lambda a: a + 1, donate_argnums=0)(r + 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+@pytest.mark.parametrize("name", EAGER)
+def test_results_lie_as_operands_do(name, kind):
+    def program(jax):
+        mesh, *arrays = _laid(jax, kind)
+        with jax.set_mesh(mesh):
+            return _told(jax, EAGER[name](jax, *arrays))
+
+    agree(program, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["elementwise", "jitted", "differentiated", "loops", "donated"])
+def test_compiled_results_lie_so_too(name, compiled):
+    test_results_lie_as_operands_do(name, "Explicit")
+
+
+TYPES = {
+    "in jit": lambda jax, P, x, r, w: jax.jit(lambda a: [str(jax.typeof(v)) for v in (a, a.T, a.sum(0), a * 2)])(x),
+    "sharding": lambda jax, P, x, r, w: jax.jit(lambda a: str(jax.typeof(a * 2).sharding))(x),
+    "in vmap": lambda jax, P, x, r, w: jax.jit(jax.vmap(lambda a: str(jax.typeof(a + 1))))(x),
+    "in grad": lambda jax, P, x, r, w: jax.jit(jax.grad(lambda a: (a * len(str(jax.typeof(a)))).sum()))(x),
+    "aval": lambda jax, P, x, r, w: [str(x.aval), repr(x.aval), str(x.aval.sharding.spec)],
+    "eval_shape": lambda jax, P, x, r, w: str(jax.eval_shape(lambda a: a * 2, x)),
+    "asked for": lambda jax, P, x, r, w: _told(jax, jax.numpy.dot(x, x.T, out_sharding=P("x"))),
+    "normal": lambda jax, P, x, r, w: str(jax.typeof(jax.random.normal(jax.random.key(0), (8, 4), out_sharding=P("x")))),
+    "disagree": lambda jax, P, x, r, w: x + jax.reshard(X, P("y")),
+    "same axis twice": lambda jax, P, x, r, w: r[:, :1] + jax.reshard(np.ones((1, 8), "f"), P(None, "x")),
+    "contracted": lambda jax, P, x, r, w: jax.jit(lambda a, b: a @ b)(x, jax.reshard(w, P("y"))),
+    "contracted in einsum": lambda jax, P, x, r, w: jax.numpy.einsum("bi,bj->ij", r, r),
+    "other devices": lambda jax, P, x, r, w: jax.device_put(X, jax.devices()[3]) + jax.device_put(X, jax.devices()[2]),
+    "other devices in jit": lambda jax, P, x, r, w: jax.jit(lambda a, b: a + b)(
+        jax.device_put(X, jax.devices()[3]), jax.device_put(X, jax.devices()[2])
+    ),
+    "unused": lambda jax, P, x, r, w: _told(jax, jax.jit(lambda a, b: b)(jax.device_put(X, jax.devices()[0]), x)),
+    "reshard in another mesh": lambda jax, P, x, r, w: _told(jax, _through_other_axes(jax, x)),
+    "auto axes": lambda jax, P, x, r, w: _told(
+        jax, jax.sharding.auto_axes(lambda a, b: a + b)(x, jax.reshard(X, P("y")), out_sharding=P("x", None))
+    ),
+    "explicit axes": lambda jax, P, x, r, w: _told(
+        jax, jax.jit(jax.sharding.auto_axes(lambda a: _explicitly(jax, a), out_sharding=P("x")))(x)
+    ),
+}  # fmt: skip
+
+
+def _through_other_axes(jax, x):
+    other = jax.sharding.AbstractMesh((8,), ("a",), (jax.sharding.AxisType.Explicit,))
+
+    def moved(a):
+        with jax.sharding.use_abstract_mesh(other):
+            return jax.reshard(a, jax.P("a", None)) * 2
+
+    return jax.jit(moved)(x)
+
+
+def _explicitly(jax, a):
+    within = jax.sharding.explicit_axes(lambda b: b * len(str(jax.typeof(b))))
+    return within(a, in_sharding=jax.P("x", "y")) + 1
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_tell_of_shardings(name):
+    def program(jax):
+        mesh, *arrays = _laid(jax, "Explicit")
+        with jax.set_mesh(mesh):
+            return TYPES[name](jax, jax.P, *arrays)
+
+    agree(program, rtol=1e-4)
+
+
+def _printed(jax, capsys, function, *args):
+    function(*args)
+    return capsys.readouterr().out
+
+
+PRINTED = {
+    "split": (("x", "y"), lambda jax, a: a * 2),
+    "summed": ((None, "y"), lambda jax, a: jax.lax.psum(a, "x")),
+    "same for all": ((), lambda jax, a: jax.lax.psum(a, ("x", "y"))),
+    "gathered": (("x", "y"), lambda jax, a: jax.lax.all_gather(a, "x", tiled=True)[:2]),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_arrays_in_shard_map_print_what_each_device_has(name, capsys):
+    spec, function = PRINTED[name]
+
+    def program(jax):
+        mesh, x, *_ = _laid(jax, "Explicit")
+
+        def of_parts(a):
+            result = function(jax, a)
+            print(a, result, jax.typeof(a), jax.typeof(result))
+            return result
+
+        with jax.set_mesh(mesh):
+            result = jax.shard_map(of_parts, out_specs=jax.P(*spec))(x)
+        return capsys.readouterr().out, str(result.sharding), result
+
+    agree(program)
+
+
+SHARD_MAPS = {
+    "inferred": lambda jax, P, x: jax.shard_map(lambda a: a * 2, out_specs=P("x", "y"))(x),
+    "inferred for one axis": lambda jax, P, x: jax.shard_map(lambda a: a * 2, out_specs=P("x"), axis_names={"x"})(x),
+    "inferred by smap": lambda jax, P, x: jax.smap(lambda a: a * 2, out_axes=0, axis_name="x")(x),
+    "in vmap": lambda jax, P, x: jax.jit(
+        jax.vmap(jax.shard_map(lambda a: a, in_specs=P("y"), out_specs=P("y"), axis_names={"y"}))
+    )(x),
+    "not laid": lambda jax, P, x: jax.shard_map(lambda a: a, in_specs=P("x"), out_specs=P("x"))(X),
+    "constrained within": lambda jax, P, x: jax.jit(
+        jax.shard_map(lambda a: jax.lax.with_sharding_constraint(a, P("x")), out_specs=P("x", "y"))
+    )(x),
+    "differentiated": lambda jax, P, x: jax.jit(
+        jax.grad(lambda a: jax.shard_map(lambda b: jax.numpy.sin(b), out_specs=P("x", "y"))(a).sum())
+    )(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARD_MAPS)
+def test_shard_map_goes_by_types(name):
+    def program(jax):
+        mesh, x, *_ = _laid(jax, "Explicit")
+        with jax.set_mesh(mesh):
+            return _told(jax, SHARD_MAPS[name](jax, jax.P, x))
+
+    agree(program)
+
+
+def test_an_array_over_devices_goes_anywhere():
+    _, x, r, _ = _laid(jaxish, "Auto")
+    for array in (x, r, x + 1):
+        tensor = array.to_torch()
+        assert type(tensor).__name__ == "Tensor" and (np.from_dlpack(array) == np.asarray(array)).all()
+        assert (tensor.numpy() == np.asarray(array)).all() and array.tolist() == np.asarray(array).tolist()
+    assert float(x.sum()) == pytest.approx(X.sum()) and x[0, 1].item() == X[0, 1]
+
+
+def test_threads_ask_at_once():
+    _, x, *_ = _laid(jaxish, "Explicit")
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(str(jaxish.typeof((x * 2).T)))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["float32[4@y,8@x]"] * 16
