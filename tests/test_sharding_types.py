@@ -96,6 +96,11 @@ TYPES = {
     "in vmap": lambda jax, P, x, r, w: jax.jit(jax.vmap(lambda a: str(jax.typeof(a + 1))))(x),
     "in grad": lambda jax, P, x, r, w: jax.jit(jax.grad(lambda a: (a * len(str(jax.typeof(a)))).sum()))(x),
     "aval": lambda jax, P, x, r, w: [str(x.aval), repr(x.aval), str(x.aval.sharding.spec)],
+    "jaxpr": lambda jax, P, x, r, w: str(
+        jax.make_jaxpr(lambda a, b: (a * 2 + 1, jax.numpy.sin(b).T, b.sum(0), a[None]))(x, r)
+    ),
+    "jaxpr of a product": lambda jax, P, x, r, w: str(jax.make_jaxpr(lambda a, b: jax.lax.dot(a, b))(r, w)),
+    "jaxpr without shardings": lambda jax, P, x, r, w: str(jax.make_jaxpr(lambda a: a * 2)(X)),
     "eval_shape": lambda jax, P, x, r, w: str(jax.eval_shape(lambda a: a * 2, x)),
     "asked for": lambda jax, P, x, r, w: _told(jax, jax.numpy.dot(x, x.T, out_sharding=P("x"))),
     "normal": lambda jax, P, x, r, w: str(jax.typeof(jax.random.normal(jax.random.key(0), (8, 4), out_sharding=P("x")))),

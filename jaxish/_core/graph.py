@@ -392,7 +392,7 @@ class Trace(TorchDispatchMode):
             tuple(self._argument(a) for a in args),
             {k: self._argument(v) for k, v in kwargs.items()},
         )
-        if on_record is not None and self.lowering is None:
+        if on_record is not None and self.captures:  # not a graph that is traced from another
             on_record(target, args, kwargs, out)
         written = nodes.tensors_written(target, args, kwargs)
         if written:

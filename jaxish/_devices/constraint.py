@@ -45,7 +45,7 @@ class Constrain(Primitive):
         # What is the same in all processes stays so within a graph: its results are distributed when it has run.
         if processes.is_distributed(inputs[0]):
             return [processes.distributed(inputs[0], self.sharding)]
-        return [laid.marked(t, self.sharding) for t in self._placed(inputs)]
+        return self._placed(inputs)
 
     def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         return self._placed(inputs)
@@ -61,7 +61,7 @@ class Constrain(Primitive):
         if isinstance(sharding, NamedSharding):
             batch = axes.spmd_at(axes.current_level() + 1) or _free_names(inputs[0], dims[0], sharding)
             sharding = sharding.update(spec=PartitionSpec(batch, *sharding.spec))
-        return Constrain(sharding)(batch_front(inputs[0], dims[0], size)), [0]
+        return type(self)(sharding)(batch_front(inputs[0], dims[0], size)), [0]
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         return [None if t is None else self(t)[0] for t in tangents]
@@ -70,6 +70,18 @@ class Constrain(Primitive):
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
         return [None if c is None else self(c)[0] for c in cotangents]
+
+
+class Lay(Constrain):
+    """`Constrain` outside of traces, where tensors say how they lie."""
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return [laid.marked(t, self.sharding) for t in super().run(*inputs)]
+
+
+def lay(tensor: Tensor, sharding: Sharding) -> Tensor:
+    """Return a tensor laid over devices as `sharding` says."""
+    return (Constrain if graph.is_tracing() else Lay)(sharding)(tensor)[0]
 
 
 def _free_names(tensor: Tensor, dim: int | None, sharding: NamedSharding) -> Any:
@@ -103,7 +115,7 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
         sharding = found
     if transfers.watching and function != "device_put":  # which knows what comes from the host
         check_transfer(array, sharding)
-    tensor = Constrain(sharding)(tensor_of(array))[0]
+    tensor = lay(tensor_of(array), sharding)
     if processes.are_several() and not is_abstract(array) and not graph.is_tracer(tensor):
         tensor = processes.distributed(tensor, sharding)
     placed = from_kind(tensor, array.kind)
@@ -121,19 +133,16 @@ def given(array: Array, sharding: Sharding) -> Array:
 
 
 def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
-    """Return a pullback whose cotangents lie over explicit axes as the primals do, as their types have it."""
+    """Return a pullback that refuses no operands, and whose cotangents lie over explicit axes as the primals do."""
     wanted = [
         s.of_rank(p.dim()) if isinstance(s := laid.sharding_of(p), NamedSharding) and s.mesh.explicit_axes else None
         for p in primals
     ]
-    if not any(wanted):
-        return pull
-
     def followed(cotangents: Any) -> list[Tensor]:
         with choosing():
             found = pull(cotangents)
         return [
-            c if s is None or laid.sharding_of(c) == s else Constrain(s)(c)[0]
+            c if s is None or laid.sharding_of(c) == s else lay(c, s)
             for c, s in zip(found, wanted, strict=True)
         ]
 

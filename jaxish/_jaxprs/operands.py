@@ -9,12 +9,22 @@ from torch import Tensor
 
 from .._core import dtypes
 from .._core.avals import ShapedArray
+from .._devices import laid
+from .._devices.shardings import NamedSharding
 from .ir import Atom, Literal, Var
 
 
 def aval_of(tensor: Tensor) -> ShapedArray:
-    """Return the type of a tensor."""
-    return ShapedArray(tensor.shape, dtypes.TO_NUMPY[tensor.dtype])
+    """Return the type of a tensor, which tells how a fake lies over the explicit axes of a mesh."""
+    return ShapedArray(tensor.shape, dtypes.TO_NUMPY[tensor.dtype], sharding=sharding_of_type(tensor))
+
+
+def sharding_of_type(tensor: Tensor) -> NamedSharding | None:
+    """Return how the type of a tensor without batched dimensions says that it lies; None where it says nothing."""
+    sharding = laid.sharding_of(tensor)
+    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
+        return None
+    return NamedSharding(sharding.mesh.abstract_mesh, sharding.spec)
 
 
 def literal(value: Any, dtype: np.dtype) -> Literal:

@@ -20,7 +20,7 @@ from .._core.avals import ShapedArray
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.operations import Keys, Operation
 from .ir import Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
-from .operands import aligned, aval_of, converted, expanded
+from .operands import aligned, aval_of, converted, expanded, sharding_of_type
 from .operators import aten, reshaped, rule_for
 from .primitive import Primitive, named
 
@@ -75,8 +75,9 @@ class _Raising:
         return Jaxpr(self.constvars, self.invars, self.outvars, kept[::-1], effects, DebugInfo("jit", name))
 
     def _input(self, node: fx.Node, type: ShapedArray, known: ShapedArray | None) -> Var:
-        variable = Var(known or type)
         is_key = known is not None and isinstance(known.dtype, dtypes.ExtendedDType)
+        sharding = None if is_key else sharding_of_type(node.meta["val"])
+        variable = Var((known or type) if sharding is None else (known or type).update(sharding=sharding))
         self.values[node] = self.emit("random_unwrap", [variable], {}, type) if is_key else variable
         return variable
 
@@ -101,7 +102,13 @@ class _Raising:
         rule, value = rule_for(target), node.meta["val"]
         type = aval_of(value) if isinstance(value, Tensor) else [None if t is None else aval_of(t) for t in value]
         found = None if rule is None else rule(self, type, *args, **kwargs)
-        return self._torch_operator(target, type, args, kwargs) if found is None else found
+        if found is None:
+            return self._torch_operator(target, type, args, kwargs)
+        if isinstance(found, Var) and isinstance(type, ShapedArray) and found.aval.shape == type.shape:
+            sharding = sharding_of_type(value)
+            if sharding is not None and self.writer_of(found) is not None:
+                found.aval = found.aval.update(sharding=sharding)
+        return found
 
     def _written(self, node: fx.Node) -> Atom:
         """Return the result of an operator that writes into its first argument, and let that stand for the argument."""

@@ -1,7 +1,4 @@
-"""auto_axes and explicit_axes: functions under a mesh whose axes are of another kind.
-
-Operations do not look at the kinds of axes here: what is left is how arguments and results lie over the devices.
-"""
+"""auto_axes and explicit_axes: functions under a mesh whose axes are of another kind."""
 
 import functools
 from collections.abc import Callable

@@ -5,6 +5,7 @@ where the call stands: on plain tensors the graph's executable runs; under grad,
 structured primitive (`Call`), whose derived graphs are compiled too; inside another trace the graph is inlined.
 """
 
+import functools
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -23,6 +24,7 @@ from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import Ref, RefArgument
 from .._devices import laid
+from .._devices.propagation import choosing
 from . import leaks
 from .flat import FlatFunction, Rebuild, arrays_from, name_of
 
@@ -69,7 +71,8 @@ class Call(Primitive):
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if graph.is_tracing() and not config.keeps_calls.value:
-            return self.body(*inputs)
+            with choosing():  # how operands lie was looked at when the body was traced
+                return self.body(*inputs)
         results = residuals.differentiated(self.body, inputs, self._of)
         return super().__call__(*inputs) if results is None else results
 
@@ -108,13 +111,17 @@ class Program:
     uses: Uses | None = None
     taken: tuple[int, ...] = ()
 
+    @functools.cached_property
+    def _captured(self) -> tuple[Tensor, ...]:
+        return tuple(map(laid.plain, self.closed.captured))
+
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """Return the function's result for the tensors of its array arguments."""
         if self.uses is not None:
             return self._with_references(tensors, ())
         closed = self.closed
         if functorch.peek_interpreter_stack() is None and not graph.tracing:
-            results = executable.of(closed.graph).run(*closed.captured, *tensors)
+            results = executable.of(closed.graph).run(*self._captured, *tensors)
         else:
             results = Call(closed.graph, self.name)(*closed.closure(), *tensors)
         if len(results) == 1 and self.out_kinds[0] is False and self.out_spec.is_leaf():

@@ -18,7 +18,7 @@ from .._core import axes, graph, tree
 from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.tree_differences import broadcast_prefix
 from .._devices import laid, processes
-from .._devices.constraint import Constrain, constrained, sharding_given, sharding_of
+from .._devices.constraint import constrained, lay, sharding_given, sharding_of
 from .._devices.devices import devices as all_devices
 from .._devices.meshes import AbstractMesh, AxisType, Mesh, get_abstract_mesh, mesh_in_force, use_abstract_mesh
 from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec, names_in
@@ -251,7 +251,7 @@ class _ShardMap:
             return tensor
         if graph.is_plain_evaluation():
             return laid.plain(tensor)
-        return Constrain(NamedSharding(self.mesh, spec))(tensor)[0] if any(map(names_in, spec)) else tensor
+        return lay(tensor, NamedSharding(self.mesh, spec)) if any(map(names_in, spec)) else tensor
 
     def _check_argument(self, array: Array, spec: PartitionSpec, position: int) -> None:
         if array.ndim < len(spec):
