@@ -138,13 +138,11 @@ def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) 
         s.of_rank(p.dim()) if isinstance(s := laid.sharding_of(p), NamedSharding) and s.mesh.explicit_axes else None
         for p in primals
     ]
+
     def followed(cotangents: Any) -> list[Tensor]:
         with choosing():
             found = pull(cotangents)
-        return [
-            c if s is None or laid.sharding_of(c) == s else lay(c, s)
-            for c, s in zip(found, wanted, strict=True)
-        ]
+        return [c if s is None or laid.sharding_of(c) == s else lay(c, s) for c, s in zip(found, wanted, strict=True)]
 
     return followed
 
@@ -201,7 +199,7 @@ class _PlacedKind:
         if is_abstract(array):
             return array
         wanted = self.sharding
-        if isinstance(wanted, NamedSharding):  # of the tensor: that of keys has more dimensions
+        if isinstance(wanted, NamedSharding) and len(wanted.spec) > array.ndim:  # of the tensor: that of keys has more
             wanted = wanted.update(spec=PartitionSpec(*wanted.spec[: array.ndim]))
         if graph.is_tracer(tensor):  # what it is a level of says it
             return array

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
 from .._core import functorch, graph, narrow, operators, primitive
 from .._core.array import Array
@@ -24,7 +23,7 @@ in_use = False  # whether an array was laid over devices: what looks at all arra
 def _dispatched(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     kwargs = kwargs or {}
     _check_devices(func, propagation.operands_of(args, kwargs))
-    out = func(*tree_map_only(Laid, plain, args), **tree_map_only(Laid, plain, kwargs))
+    out = func(*map(_plain_argument, args), **{name: _plain_argument(value) for name, value in kwargs.items()})
     if torch.Tag.inplace_view in func.tags or func._schema.is_mutable:
         return args[0] if args and isinstance(args[0], Laid) and out is args[0].plain else out
     if isinstance(out, Tensor):
@@ -32,6 +31,12 @@ def _dispatched(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = 
     if isinstance(out, tuple | list) and all(isinstance(o, Tensor) for o in out):
         return type(out)(map(marked, out, propagation.of_results(func, args, kwargs, out)))
     return out
+
+
+def _plain_argument(value: Any) -> Any:  # operators take tensors, and lists of them
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain_argument, value))
+    return value.plain if type(value) is Laid else value
 
 
 def _check_devices(target: Any, operands: Sequence[Any]) -> None:

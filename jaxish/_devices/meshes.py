@@ -72,8 +72,12 @@ class _Axes:
         """Return the names of the axes of one type."""
         return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
 
+    @cached_property
+    def explicit_axes(self) -> tuple[Hashable, ...]:
+        """The axes that array types tell about."""
+        return self.axes_of(AxisType.Explicit)
+
     auto_axes = property(lambda self: self.axes_of(AxisType.Auto), doc="The axes that the compiler decides about.")
-    explicit_axes = property(lambda self: self.axes_of(AxisType.Explicit), doc="The axes that array types tell about.")
     manual_axes = property(lambda self: self.axes_of(AxisType.Manual), doc="The axes that the program goes through.")
     are_all_axes_auto = property(lambda self: all(t is AxisType.Auto for t in self.axis_types))
     are_all_axes_explicit = property(lambda self: all(t is AxisType.Explicit for t in self.axis_types))
@@ -144,7 +148,7 @@ class Mesh(_Axes):
             raise ValueError("When passing host local inputs, the devices of a process must form a part of the grid.")
         return Mesh(self.devices[box], self.axis_names, self.axis_types)
 
-    @property
+    @cached_property
     def abstract_mesh(self) -> "AbstractMesh":
         """The mesh without its devices."""
         first = self.devices.flat[0] if self.devices.size else None

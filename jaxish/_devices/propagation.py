@@ -36,6 +36,11 @@ class _Choosing(threading.local):
 _choosing = _Choosing()
 
 
+def choosing_now() -> bool:
+    """Tell whether the program says afterwards how results are to lie."""
+    return _choosing.depth > 0
+
+
 @contextmanager
 def choosing() -> Iterator[None]:
     """Within this context manager no axis is an explicit one: the program says afterwards how results are to lie."""
@@ -86,10 +91,38 @@ def of_results(
         return [None] * len(results)
     if not isinstance(first.laid, NamedSharding):  # a device of its own  # pyright: ignore
         return [first.laid] * len(results)  # pyright: ignore
+    key = (
+        target,
+        _described(args),
+        _described(tuple(kwargs.items())),
+        _described(results),
+        get_abstract_mesh(),
+        choosing_now(),
+    )
+    try:
+        if (found := _known.get(key)) is not None:
+            return found
+    except TypeError:  # an argument that cannot be hashed
+        key = None
     call = _Call(target, args, kwargs, operands, first.laid)  # pyright: ignore
-    if isinstance(target, Primitive) and (found := _through(call)) is not None:
-        return found
-    return [call.placed(result) for result in results]
+    found = _through(call) if isinstance(target, Primitive) else None
+    if found is None:
+        found = [call.placed(result) for result in results]
+    if key is not None and not isinstance(target, Primitive):  # whose graphs would be kept alive
+        if len(_known) > _MOST:
+            _known.clear()
+        _known[key] = found
+    return found
+
+
+_known: dict[Any, Sequence[Sharding | None]] = {}  # what was found of operators, by all that it depends on
+_MOST = 4096
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_described, value))
+    return (value.shape, value.dtype, getattr(value, "laid", None)) if isinstance(value, Tensor | Operand) else value
 
 
 def check_devices(given: Sequence[tuple[str, Any, Sharding | None]], function: str) -> None:
@@ -197,7 +230,7 @@ class _Call:
         in_force = get_abstract_mesh()  # which may say other types of the axes
         typed = in_force if in_force.shape_tuple == self.mesh.shape_tuple else self.mesh
         self.tells = bool(typed.explicit_axes)
-        self.explicit = frozenset() if _choosing.depth else frozenset(typed.explicit_axes)
+        self.explicit = frozenset() if choosing_now() else frozenset(typed.explicit_axes)
         row = operators.of(target)
         self.kind, self.jax_name, self.is_elementwise = row.kind, row.jax_name, row.is_elementwise
 

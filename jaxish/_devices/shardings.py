@@ -367,11 +367,15 @@ class NamedSharding(Sharding):
     def _key(self) -> tuple[Any, ...]:
         return self.mesh, self.spec, self.memory_kind
 
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self._key)
+
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, NamedSharding) and self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self._hash
 
     def __repr__(self) -> str:
         mesh = self.mesh if isinstance(self.mesh, AbstractMesh) else str(self.mesh)

@@ -312,12 +312,7 @@ class _ShardMap:
         named = [n for part in spec for n in names_in(part)]
         for name in [n for n in where if n not in named]:
             if self.check:
-                raise ValueError(
-                    f"shard_map applied to the function {name_of(self.f)!r} was given out_specs which require replication "
-                    f"which can't be statically inferred given the mesh: out_specs is {spec}, which implies that the "
-                    f"result is the same along the mesh axis {name!r}, but it may differ. Name the axis in out_specs, "
-                    "reduce over it (jax.lax.psum, pmean, ...), or disable the check with check_vma=False."
-                )
+                raise ValueError(self._varies(spec, where))
             tensor = tensor.select(where[name], 0)
             where = {n: d - (d > where[name]) for n, d in where.items() if n != name}
         order, sizes = [], []
@@ -333,6 +328,30 @@ class _ShardMap:
             sizes.append(math.prod(self.mesh.shape[n] for n in names) * tensor.shape[own[dim]])
         tensor = tensor.permute(order).reshape(sizes)
         return constrained(from_kind(tensor, array.kind), self._sharding(tensor, spec), "shard_map")
+
+    def _varies(self, spec: PartitionSpec, varying: Iterable[Hashable]) -> str:
+        """Say that a result may vary along axes that its spec does not name."""
+        own = [n for part in spec for n in names_in(part)]
+        unnamed = [n for n in self.mesh.axis_names if n not in own]
+        if len(unnamed) > 1:
+            needed, found, more = (
+                ",".join(str(n) for n in self.mesh.axis_names if n in names)
+                for names in (own, list(varying), [n for n in varying if n not in own])
+            )
+            what = (
+                f"is only varying across mesh axes {{{needed}}} and not {{{more}}}, but it was inferred to be possibly "
+                f"varying over {{{found}}}"
+            )
+        else:
+            what = f"is replicated across mesh axis '{unnamed[0]}', but could not infer replication over any axes"
+        return (
+            f"shard_map applied to the function {name_of(self.f)!r} was given out_specs which require replication which "
+            f"can't be statically inferred given the mesh:\n\nThe mesh given has shape {self.mesh.axis_sizes} with "
+            f"corresponding axis names {self.mesh.axis_names}.\n\nout_specs is {spec} which implies that the corresponding "
+            f"output value {what}\n\nCheck if these output values are meant to be replicated over those mesh axes. If not, "
+            "consider revising the corresponding out_specs entries. If so, consider disabling the check by passing the "
+            "check_vma=False argument to `jax.shard_map`."
+        )
 
     def _sharding(self, tensor: Tensor, spec: PartitionSpec) -> NamedSharding:
         """Return how a result lies: over the axes that were mapped as `spec` says, over others as it does already."""
