@@ -191,10 +191,22 @@ SHARD_MAPS = {
     "constrained within": lambda jax, P, x: jax.jit(
         jax.shard_map(lambda a: jax.lax.with_sharding_constraint(a, P("x")), out_specs=P("x", "y"))
     )(x),
+    "permuted over two axes": lambda jax, P, x: [
+        _permuted(jax, P, names, pairs)
+        for names in (("x", "y"), ("y", "x"))
+        for pairs in ([(i, (i + 3) % 8) for i in range(8)], [(0, 3), (5, 1)], [])
+    ],
     "differentiated": lambda jax, P, x: jax.jit(
         jax.grad(lambda a: jax.shard_map(lambda b: jax.numpy.sin(b), out_specs=P("x", "y"))(a).sum())
     )(x),
 }  # fmt: skip
+
+
+def _permuted(jax, P, names, pairs):
+    both = P(("x", "y"))
+    f = jax.shard_map(lambda a: jax.lax.ppermute(a, names, pairs), in_specs=both, out_specs=both)
+    a = jax.device_put(X, both)
+    return f(a), jax.jit(jax.grad(lambda a: (f(a) ** 2).sum()))(a)
 
 
 @pytest.mark.parametrize("name", SHARD_MAPS)

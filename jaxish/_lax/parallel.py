@@ -163,10 +163,12 @@ def _extremum(function: str, kind: Any, reduce: Any, x: Any, axis_name: Any, axi
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Return the operand of another lane: `perm` has pairs (source, destination); lanes without a source get zeros.
 
-    Raises `ValueError` when a source or a destination comes twice or is out of range.
+    The lanes of several axes count as of one, the outermost axis's slowest. Raises `ValueError` when a source or a
+    destination comes twice or is out of range.
     """
-    (name,) = _single("ppermute", axis_name)
-    size = axes.axis_size(name)
+    bound = [name for name, *_ in axes.environment()]
+    names = tuple(sorted(_names(axis_name), key=lambda name: bound.index(name) if name in bound else -1))
+    name, size = names[0] if len(names) == 1 else names, axis_size(names)
     sources: list[int | None] = [None] * size
     pairs = [(int(s), int(d)) for s, d in perm]
     for source, destination in pairs:
@@ -179,9 +181,19 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
     def permuted(leaf: Any) -> Array:
         array = array_of("ppermute", leaf)
+        if len(names) > 1:
+            return Array(_from_lanes(tensor_of(array), names, sources), array.weak_type)
         return Array(_permuted(tensor_of(array), permute, tuple(pairs)), array.weak_type)
 
     return _on_leaves(permuted, x)
+
+
+def _from_lanes(t: Tensor, names: tuple[Any, ...], sources: Sequence[int | None]) -> Tensor:
+    """Return the operand of another lane along several axes: of all operands, the one that each lane takes."""
+    taken = torch.tensor([len(sources) if s is None else s for s in sources], device=t.device)
+    index = taken[axis_index(names)._tensor.reshape(1).to(torch.int64)]
+    operands = _gathered(t, names, 0, None, False, "varying")
+    return torch.cat([operands, torch.zeros_like(operands[:1])]).index_select(0, index).squeeze(0)
 
 
 @shown_as("ppermute", lambda t, permute, pairs: {"axis_name": (permute.axis,), "perm": pairs})
