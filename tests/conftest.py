@@ -5,6 +5,7 @@ import os
 
 os.environ.setdefault("JAXISH_JIT_TIER", "direct")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")  # of jaxish and of JAX, for the tests of shardings
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # torch's threads do not spin: workers have all cores
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1"
 )  # JAX compiles in three quarters of the time
