@@ -15,7 +15,7 @@ demo: $(VENV)/.demo  ## train a model with differential privacy on real images, 
 
 test: $(VENV)/.test check tour tier  ## check the code, then run all tests
 	@echo "== running the tests"
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.test  ## ruff and pyright
 	@echo "== checking style and types"
@@ -44,7 +44,7 @@ docs: $(VENV)/.test  ## build the documentation in docs/_build/html, and run its
 	$(BIN)/python -m sphinx -q -W -b doctest docs docs/_build/doctest
 
 nightly: $(VENV)/.test  ## all tests on the compiled tier, loops under sanitizers, derivatives of mapped functions
-	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 --dist loadfile
+	JAXISH_JIT_TIER=compiled $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python tests/differential --sanitize
 	$(BIN)/python tests/compositions.py
 
@@ -56,7 +56,7 @@ test-xla: .venv-xla/.test  ## TPU's way of computing, played by the CPU, and the
 	@echo "== running programs on XLA's devices"
 	PJRT_DEVICE=CPU CPU_NUM_DEVICES=4 $(XLA_BIN)/python -m pytest tests/xla tests/test_dp_sgd.py
 	@echo "== running the core tests on torch 2.9's CPU"
-	$(XLA_BIN)/python -m pytest -n 2 --dist loadfile $(CORE)
+	$(XLA_BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(CORE)
 
 FUZZ := --cases 1000000 --seed 0 --minutes 30
 fuzz: $(VENV)/.test  ## compare a million values between JAX, direct, compiled and native (FUZZ="--seed 1 ...")

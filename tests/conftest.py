@@ -15,6 +15,18 @@ import pytest
 
 jax.config.update("jax_platforms", "cpu")  # of JAX alone: jaxish is tested where its devices are
 
+# Files that take longest. They start first: a worker that got one of them last would work alone.
+LONGEST = [
+    "cache", "scipy_stats", "background", "native_loop", "random_sharding", "differential", "control_flow", "scipy_signal",
+    "export", "compositions", "numpy_elementwise", "random_bits", "dropin", "dp_sgd", "programs", "notebooks", "docs",
+]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Put the longest files first; the order within each stays as it is."""
+    rank = {f"test_{name}": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
 
 @pytest.fixture(autouse=True, scope="module")
 def freed_memory():
