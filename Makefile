@@ -13,7 +13,8 @@ demo: $(VENV)/.demo  ## train a model with differential privacy on real images, 
 	@echo "== running examples/dp_sgd_digits.py on jaxish"
 	$(BIN)/python -m jaxish run examples/dp_sgd_digits.py
 
-test: $(VENV)/.test check tour tier  ## check the code, then run all tests
+test: $(VENV)/.test  ## check the code, then run all tests
+	@$(MAKE) --no-print-directory --jobs=2 check tour tier  # pyright has one thread
 	@echo "== running the tests"
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
