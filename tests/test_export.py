@@ -18,6 +18,8 @@ import jaxish
 from jaxish import export
 from jaxish._export import container
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 P = collections.namedtuple("P", "x y")
 
 

@@ -16,7 +16,7 @@ import jaxish
 from jaxish._compile import background, loop_indexing, loop_values, native_loop
 from jaxish._core import config
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = pytest.mark.usefixtures("compiled", "unoptimized_jax")
 V = np.array([0.3, -0.7, 1.5], np.float32)
 M = np.array([[0.5, 0.1, 0.0], [0.2, 0.3, 0.1], [0.0, 0.1, 0.4]], np.float32)
 

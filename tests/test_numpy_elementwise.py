@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 DTYPES = ["bool", "int8", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32", "complex64"]
 # Away from the edges of domains; kinks and special values have tests of their own.
 VALUES = {

@@ -9,7 +9,7 @@ from oracle import agree
 
 import jaxish
 
-pytestmark = pytest.mark.usefixtures("older_emitters")
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
 
 CASES = [
     # gamma functions
