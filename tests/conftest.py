@@ -59,7 +59,10 @@ def older_emitters():
 
 @pytest.fixture(scope="module")
 def unoptimized_jax(older_emitters):
-    """Have JAX compile quickly: where a file's tests compile much and compute little, that is most of their time."""
+    """Have JAX compile quickly: where a file's tests compile much and compute little, that is most of their time.
+
+    It does not round products and sums once then, so that this is not for tests that compare all bits (test_random_bits).
+    """
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)

@@ -9,6 +9,8 @@ from oracle import agree
 
 import jaxish
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 XS = np.linspace(-1, 1, 5).astype(np.float32)
 W = np.random.RandomState(0).randn(3, 3).astype(np.float32)
 X = np.random.RandomState(1).randn(4, 3).astype(np.float32)

@@ -9,6 +9,8 @@ from oracle import agree
 
 import jaxish
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 
 def draw(seed: int) -> tuple[Any, ...]:
     """Return an operand, indices, updates, slice sizes and dimension numbers that fit each other."""

@@ -9,6 +9,8 @@ from oracle import agree
 
 import jaxish
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 LINALG = [
     "linalg.cholesky(m)",
     'linalg.cholesky(arr([[4, 1], [1, 3]], "int32"))',

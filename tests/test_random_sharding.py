@@ -15,6 +15,8 @@ from jaxish._compile import executable
 from jaxish._core.boxes import Box
 from jaxish._devices import partition
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 SPECS = [("x",), ("x", "y"), (("x", "y"),), (None, "x")]
 LOOSE: Any = {"rtol": 1e-4, "atol": 1e-5}  # the values themselves are compared to the last bits in test_random_samplers
 

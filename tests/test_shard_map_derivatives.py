@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 X = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
 W = np.array([0.5, -1, 2], np.float32)
 

@@ -12,6 +12,8 @@ from oracle import agree, assert_same
 import jaxish
 import jaxish.export
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 # Each is evaluated with `a, b` of one scope, `shape` and `export`, and has to print, or to fail, as in JAX.
 FORMULAS = """
 a + b, a - b, 3 - a, -a, a - a, a * 0, 2 * a * b * a, (a + b) * (a - b), (a + 1) ** 2, a**3
