@@ -200,7 +200,7 @@ def _escaped(tensor: Tensor) -> Exception:
     text = f"{dtypes.TO_NUMPY[tensor.dtype].name}[{','.join(map(str, tensor.shape))}]"
     detail = ""
     if created is not None:
-        code, line = created
+        code, line, _ = created
         detail = f"\nThe leaked intermediate value was created on line {code.co_filename}:{line} ({code.co_name})."
     return errors.tracer_error(errors.UnexpectedTracerError, text, detail)
 
@@ -403,7 +403,7 @@ class Trace(TorchDispatchMode):
             return
         if not isinstance(out, list | tuple):
             return
-        node.meta["val"] = out
+        node.meta["val"], node.meta["created"] = out, users_line()
         for index, part in enumerate(out):
             if isinstance(part, Tensor) and id(part) not in self._nodes:
                 self.bind(part, self.graph.call_function(operator.getitem, (node, index)))

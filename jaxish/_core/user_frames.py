@@ -1,8 +1,9 @@
 """Where in the user's code something happens: the innermost frame that is neither ours nor torch's."""
 
+import itertools
 import sys
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 _NOT_USERS = {"jaxish", "torch"}
 _excluded: list[str] = []  # paths of files, or folders, that libraries do not want to be shown
@@ -20,9 +21,22 @@ def include_frame(frame: Any) -> bool:
     return not _excluded or not frame.f_code.co_filename.startswith(tuple(_excluded))
 
 
-def users_line() -> tuple[CodeType, int] | None:
-    """Return the code of the user's that is running, and the line in it."""
+class Line(NamedTuple):
+    """A line of code that is running, and how far it has got: the index of an instruction."""
+
+    code: CodeType
+    number: int
+    instruction: int
+
+    def __str__(self) -> str:
+        """Return file, line, column and function, as JAX writes them."""
+        column = next(itertools.islice(self.code.co_positions(), self.instruction // 2, None))[2]
+        return f"{self.code.co_filename}:{self.number}:{column or 0} ({self.code.co_qualname})"
+
+
+def users_line() -> Line | None:
+    """Return the line of the user's code that is running."""
     frame: Any = sys._getframe(1)
     while frame is not None and not include_frame(frame):
         frame = frame.f_back
-    return None if frame is None else (frame.f_code, frame.f_lineno)
+    return None if frame is None else Line(frame.f_code, frame.f_lineno, frame.f_lasti)

@@ -128,7 +128,7 @@ def _shown(fmt: str, record: logging.LogRecord | None, options: Any) -> Callable
 
 def _record() -> logging.LogRecord:
     """Return a record of the logger without a text, which says where the user's code is."""
-    code, line = users_line() or (None, 0)
+    code, line, _ = users_line() or (None, 0, 0)
     file = "(unknown file)" if code is None else code.co_filename
     return _log.makeRecord(_log.name, logging.INFO, file, line, "", (), None)
 

@@ -1,13 +1,13 @@
 """What the forward pass of a differentiated graph keeps for going back, in words; and labels for such values."""
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
-from .._core import dtypes, graph, operators
+from .._core import dtypes, operators
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive
 
@@ -41,21 +41,17 @@ class Name(Primitive):
         return cotangents
 
 
-def kept(forward: Graph, backward: Graph, sources: list[str], results: int) -> Iterator[tuple[Any, str]]:
-    """Yield types and origins of what the backward half reads: inputs by their `sources`, then what the forward half made.
-
-    The forward half has so many `results` of its own.
-    """
+def kept(forward: Graph, backward: Graph, results: int) -> tuple[list[int], list[fx.Node]]:
+    """Return what the backward half reads: positions of inputs, and nodes of the forward half, which has so many `results`."""
     inputs = forward.module.graph.find_nodes(op="placeholder")
     read = backward.module.graph.find_nodes(op="placeholder")[: len(inputs)]
     outputs: Any = forward.module.graph.output_node().args[0]
-    made = [_viewed(node) for node in outputs[results:]]
-    found = [i for i, r in zip(inputs, read, strict=True) if r.users or i in made]
-    for node in dict.fromkeys([*found, *made]):
-        yield graph.type_of(node), sources[inputs.index(node)] if node in inputs else _origin(node)
+    made = [viewed(node) for node in outputs[results:]]
+    found = [i for i, (node, r) in enumerate(zip(inputs, read, strict=True)) if r.users or node in made]
+    return found, [node for node in dict.fromkeys(made) if node not in inputs]
 
 
-def _viewed(node: fx.Node) -> fx.Node:
+def viewed(node: fx.Node) -> fx.Node:
     """Return what made the memory that a node shows."""
     while node.op == "call_function" and node.target is not operator.getitem and _shows_another(node.target):
         node = node.all_input_nodes[0]
@@ -66,7 +62,8 @@ def _shows_another(target: Any) -> bool:
     return operators.of(target).is_view or target in (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
 
 
-def _origin(node: fx.Node) -> str:
+def origin(node: fx.Node) -> str:
+    """Return in words what made a value."""
     target: Any = node.args[0].target if node.target is operator.getitem else node.target  # pyright: ignore
     if isinstance(target, Name):
         return f"named '{target.label}'"

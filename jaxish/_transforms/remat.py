@@ -7,7 +7,9 @@ A policy says which values of the forward pass are kept. It is called as JAX cal
 import functools
 import logging
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +26,7 @@ from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import check_aliases, references
 from .callbacks import calls_for_io
 from .flat import argument_names, arrays_from, as_argument, check_callable, name_of, wraps
-from .kept_values import Name, kept
+from .kept_values import Name, kept, origin
 from .program import trace_program
 from .signature import UNSPECIFIED, Signature
 
@@ -64,8 +66,25 @@ class Checkpoint(Primitive):
         return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        results = residuals.differentiated(self.body, inputs, _half, self.save, _logged)
+        shown, save = _shown_halves.get(), self.save
+        if shown is not None:  # a rule of its own, so that these halves are not taken for those that run
+            results = residuals.differentiated(self.body, inputs, shown, lambda node: save(node))
+        else:
+            results = residuals.differentiated(self.body, inputs, _half, save, _logged)
         return super().__call__(*inputs) if results is None else results
+
+
+_shown_halves: ContextVar[Callable[[Graph], Primitive] | None] = ContextVar("shown_halves", default=None)
+
+
+@contextmanager
+def halves_as(call: Callable[[Graph], Primitive]) -> Iterator[None]:
+    """Within this context manager the halves of checkpointed functions that are differentiated become what `call` makes."""
+    token = _shown_halves.set(call)
+    try:
+        yield
+    finally:
+        _shown_halves.reset(token)
 
 
 def _logged(forward: Graph, backward: Graph, results: int) -> None:
@@ -73,15 +92,18 @@ def _logged(forward: Graph, backward: Graph, results: int) -> None:
     level = logging.WARNING if config.log_checkpoint_residuals.value else logging.DEBUG
     if not _log.isEnabledFor(level):
         return
-    given: list[str] = []
-    made: list[str] = []
-    for type, source in kept(forward, backward, [""] * len(forward.in_types), results):
-        text = ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype]).str_short()
-        (made if source else given).append(f"  {text} from {source}" if source else f"  {text}")
+    inputs, nodes = kept(forward, backward, results)
+    given = [f"  {_text(forward.in_types[i])}" for i in inputs]
+    made = [f"  {_text(type_of(node))} from {origin(node)}" for node in nodes]
     parts = ("saving inputs with shapes:", given), ("saving these intermediates:", made)
     _log.log(
         level, "remat-decorated function %s", "\nand ".join("\n".join([head, *lines]) for head, lines in parts if lines)
     )
+
+
+def _text(type: TensorType | None) -> str:
+    assert type is not None
+    return ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype]).str_short()
 
 
 def _half(body: Graph) -> Primitive:
