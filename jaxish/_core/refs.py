@@ -174,7 +174,10 @@ class Ref(Cell, _Indexed):
     def __repr__(self) -> str:
         if self._home is not None or graph.is_tracing():
             return f"Ref({self.aval})"
-        return "Ref" + repr(self._array).removeprefix("Array")
+        text = "Ref" + repr(self._array).removeprefix("Array")
+        return (
+            text.replace(", weak_type=True", "") if self._written else text
+        )  # JAX then shows it so, and reads it weak
 
 
 # ------------------------------------------------------------------------------------------------------ at boundaries
@@ -223,7 +226,9 @@ def references(arrays: Sequence[Array]) -> list[Ref]:
     return [a.ref for a in arrays if type(a) is RefArgument]
 
 
-def check_aliases(arrays: Sequence[Array], names: Callable[[], Sequence[str]], function: str, purpose: str) -> None:
+def check_aliases(
+    arrays: Sequence[Array], names: Callable[[], Sequence[str]], function: Callable[[], str], purpose: str
+) -> None:
     """Raise `ValueError` where two of the arguments are one reference."""
     first: dict[Ref, int] = {}
     for i, array in enumerate(arrays):
@@ -232,7 +237,7 @@ def check_aliases(arrays: Sequence[Array], names: Callable[[], Sequence[str]], f
             pair = [known[j] if j < len(known) else f"argument {j}" for j in (first[array.ref], i)]
             raise ValueError(
                 "only one reference to a mutable array may be passed as an argument to a function, but when tracing "
-                f"{function} for {purpose} the mutable array reference of type {array.ref.aval} appeared at both "
+                f"{function()} for {purpose} the mutable array reference of type {array.ref.aval} appeared at both "
                 f"{pair[0]} and {pair[1]}."
             )
 

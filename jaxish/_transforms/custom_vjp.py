@@ -29,7 +29,7 @@ from .custom_function import (
     one_level_out,
     taken_out,
 )
-from .flat import Output, argument_names, arrays_from, as_argument, as_output, float0_zeros, name_of
+from .flat import Output, argument_names, arrays_from, as_argument, as_output, described, float0_zeros, name_of
 from .program import Call, Program, reference, trace_program
 
 
@@ -278,7 +278,7 @@ class custom_vjp(CustomFunction):
             return [name for name, leaf in of_leaves if isinstance(leaf, Ref)]
 
         found = [a for a in arrays if isinstance(a, RefArgument)]
-        check_aliases(found, names, name_of(self.fun), "custom_vjp")
+        check_aliases(found, names, lambda: described(self.fun), "custom_vjp")
 
     def _body(self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Program:
         return self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)

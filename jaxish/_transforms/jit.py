@@ -20,7 +20,7 @@ from .._core.refs import Ref, check_aliases
 from .._devices import constraint, propagation
 from .._devices.devices import devices
 from .compiler_options import check_compiler_options
-from .flat import argument_names, as_argument, check_callable, dressed, name_of
+from .flat import argument_names, as_argument, check_callable, described, dressed, name_of
 from .placement import Placement
 from .prepared_call import PreparedCall, run_taking_over
 from .program import Program, keyed, programs_of, trace_program, types_key
@@ -101,7 +101,7 @@ class PjitFunction:
         arrays = self._arrays(given.leaves, names)
         if self._placement.given:
             arrays = self._placement.of_arguments(arrays, *given.dynamic)
-        check_aliases(arrays, names, name_of(self._fun), "jit")
+        check_aliases(arrays, names, lambda: described(self._fun), "jit")
         key = types_key(arrays, given.spec)
         if given.key is not None:
             key = (*key, given.key)

@@ -25,7 +25,7 @@ from .._core.graph import Graph, TensorType, type_of
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import check_aliases, references
 from .callbacks import calls_for_io
-from .flat import argument_names, arrays_from, as_argument, check_callable, name_of, wraps
+from .flat import argument_names, arrays_from, as_argument, check_callable, described, wraps
 from .kept_values import Name, kept, origin
 from .program import trace_program
 from .signature import UNSPECIFIED, Signature
@@ -140,7 +140,7 @@ def checkpoint(
         given = signature.split(args, kwargs, keyed=False)
         arrays = [as_argument(leaf, "checkpoint") for leaf in given.leaves]
         names = argument_names(fun, args, kwargs) if references(arrays) else ()
-        check_aliases(arrays, lambda: names, name_of(fun), "checkpoint")
+        check_aliases(arrays, lambda: names, lambda: described(fun), "checkpoint")
         program = trace_program(fun, arrays, given.rebuild, names, "checkpoint")
         inputs = [*program.closure(arrays), *map(tensor_of, arrays)]
         results = program.settled(Checkpoint(program.closed.graph, save)(*inputs), arrays, inputs)

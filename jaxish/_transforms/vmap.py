@@ -13,7 +13,7 @@ from .._core.primitive import batch_front
 from .._core.refs import Ref, RefArgument, check_aliases
 from .._core.tree_differences import broadcast_prefix
 from . import leaks, vmappables
-from .flat import FlatFunction, Output, argument_names, as_argument, check_callable, name_of, wraps
+from .flat import FlatFunction, Output, argument_names, as_argument, check_callable, described, name_of, wraps
 from .program import reference
 
 
@@ -188,7 +188,7 @@ def _call(
         leaves = [
             RefArgument.of(x) if d is not None and isinstance(x, Ref) else x for x, d in zip(leaves, dims, strict=True)
         ]
-        check_aliases(leaves, lambda: argument_names(fun, *spec.unflatten(leaves)), name_of(fun), "vmap")
+        check_aliases(leaves, lambda: argument_names(fun, *spec.unflatten(leaves)), lambda: described(fun), "vmap")
     arrays = [as_argument(leaves[i], "vmap") for i in mapped]
     tensors = [tensor_of(a) for a in arrays]
     positive = [d if d >= 0 else d + a.ndim for d, a in zip((dims[i] for i in mapped), arrays, strict=True)]  # pyright: ignore

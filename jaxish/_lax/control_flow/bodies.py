@@ -11,7 +11,7 @@ from ..._core.array import Array, tensor_of, type_text
 from ..._core.promotion import convert
 from ..._core.refs import check_aliases, references
 from ..._core.tree_differences import differences, listed
-from ..._transforms.flat import argument_names, as_argument, name_of
+from ..._transforms.flat import argument_names, as_argument, described, name_of
 from ..._transforms.program import Program, programs_of, trace_program, types_key
 
 
@@ -39,7 +39,7 @@ def trace_body(fun: Callable[..., Any], arrays: Sequence[Array], spec: tree.Spec
     names: Sequence[str] = ()
     if references(arrays):
         names = argument_names(fun, spec.unflatten(arrays), {})
-        check_aliases(arrays, lambda: names, name_of(fun), what)
+        check_aliases(arrays, lambda: names, lambda: described(fun), what)
     programs, key = programs_of(fun, what), types_key(arrays, spec)
     found = programs.get(key)
     if found is None:
