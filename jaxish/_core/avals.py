@@ -92,10 +92,17 @@ class ShapedArray(AbstractValue):
         return f"{text[: text.index('[')]}[{','.join(sizes)}]{text[text.index(']') + 1 :]}"
 
     def _varying_text(self) -> str:
-        if not self.mat.varying:
-            return ""
-        names = [name for name, _ in axes.checked_axes() if name in self.mat.varying]
-        return f"{{V:{_joined(tuple(names or sorted(self.mat.varying, key=str)))}}}"
+        spec = getattr(self._sharding, "spec", None)
+        unreduced, reduced = (
+            getattr(self.mat, kind) | getattr(spec, kind, frozenset()) for kind in ("unreduced", "reduced")
+        )
+        bound = [name for name, _ in axes.checked_axes()]
+        kinds = [
+            f"{letter}:{_joined(tuple(sorted(names, key=lambda n: (bound.index(n) if n in bound else 0, str(n)))))}"
+            for letter, names in (("V", self.mat.varying), ("U", unreduced), ("R", reduced))
+            if names
+        ]
+        return f"{{{', '.join(kinds)}}}" if kinds else ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapedArray) and self._key == other._key

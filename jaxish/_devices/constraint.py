@@ -5,7 +5,7 @@ Where each process has a device of its own, it is a DTensor (processes.py), of w
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,7 +60,7 @@ class Constrain(Primitive):
         sharding = self.sharding
         if isinstance(sharding, NamedSharding):
             batch = axes.spmd_at(axes.current_level() + 1) or _free_names(inputs[0], dims[0], sharding)
-            sharding = sharding.update(spec=PartitionSpec(batch, *sharding.spec))
+            sharding = sharding.update(spec=sharding.spec.update(partitions=(batch, *sharding.spec)))
         return type(self)(sharding)(batch_front(inputs[0], dims[0], size)), [0]
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -135,7 +135,9 @@ def given(array: Array, sharding: Sharding) -> Array:
 def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
     """Return a pullback that refuses no operands, and whose cotangents lie over explicit axes as the primals do."""
     wanted = [
-        s.of_rank(p.dim()) if isinstance(s := laid.sharding_of(p), NamedSharding) and s.mesh.explicit_axes else None
+        _of_cotangents(s.of_rank(p.dim()))
+        if isinstance(s := laid.sharding_of(p), NamedSharding) and s.mesh.explicit_axes
+        else None
         for p in primals
     ]
 
@@ -145,6 +147,30 @@ def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) 
         return [c if s is None or laid.sharding_of(c) == s else lay(c, s) for c, s in zip(found, wanted, strict=True)]
 
     return followed
+
+
+def _of_cotangents(sharding: NamedSharding) -> NamedSharding:
+    return sharding.update(spec=sharding.spec.of_cotangents())
+
+
+def sums_of(tensor: Tensor) -> tuple[frozenset[Hashable], frozenset[Hashable]]:
+    """Return the axes over which a tensor is a sum that is left to be made, and those over which its cotangent is one."""
+    sharding = laid.sharding_of(tensor) if laid.in_use else None
+    return (sharding.spec.unreduced, sharding.spec.reduced) if isinstance(sharding, NamedSharding) else (_NONE, _NONE)
+
+
+def with_sums(tensor: Tensor, unreduced: frozenset[Hashable], reduced: frozenset[Hashable]) -> Tensor:
+    """Return a tensor of which the type says that it is, or its cotangent is, a sum over axes of the mesh in force."""
+    now, mesh = laid.sharding_of(tensor), meshes.mesh_in_force()
+    if isinstance(now, NamedSharding):
+        mesh = now.mesh
+    if mesh is None:
+        raise NotImplementedError("types tell of sums over axes of the mesh in force: enter it by jax.set_mesh.")
+    spec = now.spec if isinstance(now, NamedSharding) else PartitionSpec()
+    return lay(tensor, NamedSharding(mesh, spec.update(unreduced=unreduced, reduced=reduced)))
+
+
+_NONE: frozenset[Hashable] = frozenset()
 
 
 def _over_devices(array: Array, sharding: NamedSharding) -> NamedSharding | None:
@@ -294,7 +320,9 @@ def shards_of(array: Array, everywhere: bool = False) -> list[Shard]:
         place = tuple((s.start, s.stop) for s in index)
         replicas[place] = replicas.get(place, -1) + 1
         data = None
-        if device.process_index == own:
+        if device.process_index == own and isinstance(sharding, NamedSharding) and sharding.spec.unreduced:
+            data = from_kind(laid.summand(array._tensor, sharding, device, index), array.kind)
+        elif device.process_index == own:
             part = processes.local_part(tensor) if processes.is_distributed(tensor) else tensor[index]
             data = given(from_kind(part, array.kind), SingleDeviceSharding(device))
         if data is not None or everywhere:

@@ -15,7 +15,7 @@ from .._core import functorch, graph, narrow, operators, primitive
 from .._core.array import Array
 from .._core.primitive import Primitive
 from . import devices, processes, propagation
-from .shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from .shardings import NamedSharding, Sharding, SingleDeviceSharding, places
 
 in_use = False  # whether an array was laid over devices: what looks at all arrays asks this first
 
@@ -51,6 +51,7 @@ class Laid(Tensor):
 
     plain: Tensor
     laid: Sharding
+    before: Sharding | None = None  # of an unreduced sum: how it lay as a whole
 
     __torch_function__: Any = torch._C._disabled_torch_function_impl
     __torch_dispatch__: Any = classmethod(_dispatched)
@@ -58,13 +59,29 @@ class Laid(Tensor):
 
 def marked(tensor: Tensor, sharding: Sharding | None) -> Tensor:
     """Return a tensor as one that lies like this, which is a tracer of nothing; None, and what a device alone says: as it is."""
-    tensor = plain(tensor)
+    given, tensor = getattr(tensor, "laid", None), plain(tensor)
     if sharding is None or processes.are_several() or _says_its_device(tensor, sharding):
         return tensor
     start()
     laid = Tensor._make_subclass(Laid, narrow.unmarked(tensor) if type(tensor) is narrow.Narrow else tensor)
     laid.plain, laid.laid = tensor, sharding
+    if isinstance(sharding, NamedSharding) and sharding.spec.unreduced:
+        laid.before = given
     return laid
+
+
+def summand(tensor: Tensor, sharding: NamedSharding, device: Any, index: Any) -> Tensor:
+    """Return what a device has of a sum that is left unreduced: its part of what the tensor was, the first device all of it."""
+    whole, part = plain(tensor), torch.zeros_like(plain(tensor))
+    before = getattr(tensor, "before", None)
+    if isinstance(before, NamedSharding) and sharding.spec.unreduced <= before.split_axes:
+        own = before.devices_indices_map(tuple(whole.shape))[device]
+        part[own] = whole[own]
+    elif not any(
+        position[name] for position, d in places(sharding.mesh) if d is device for name in sharding.spec.unreduced
+    ):
+        part = whole
+    return part[index]
 
 
 def _says_its_device(tensor: Tensor, sharding: Sharding) -> bool:
@@ -111,5 +128,6 @@ def sharding_of(tensor: Tensor) -> Sharding | None:
     sharding = sharding_of(functorch.get_unwrapped(tensor))
     if isinstance(sharding, NamedSharding) and functorch.is_batchedtensor(tensor):
         dim = functorch.maybe_get_bdim(tensor)
-        sharding = sharding.update(spec=PartitionSpec(*(part for d, part in enumerate(sharding.spec) if d != dim)))
+        kept = [part for d, part in enumerate(sharding.spec) if d != dim]
+        sharding = sharding.update(spec=sharding.spec.update(partitions=kept))
     return sharding

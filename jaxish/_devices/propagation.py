@@ -231,6 +231,7 @@ class _Call:
         typed = in_force if in_force.shape_tuple == self.mesh.shape_tuple else self.mesh
         self.tells = bool(typed.explicit_axes)
         self.explicit = frozenset() if choosing_now() else frozenset(typed.explicit_axes)
+        self.has_sums = any(_axes(o, "unreduced") or _axes(o, "reduced") for o in operands)
         row = operators.of(target)
         self.kind, self.jax_name, self.is_elementwise = row.kind, row.jax_name, row.is_elementwise
 
@@ -256,7 +257,51 @@ class _Call:
                     raise ShardingTypeError(self._illegal(result, parts))
                 parts[dim] = ()
             used |= set(parts[dim])
-        return self.like.update(spec=_spec(parts, self.tells))
+        spec = _spec(parts, self.tells)
+        if self.has_sums:
+            unreduced, reduced = self._sums()
+            taken = {name for names in parts for name in names}
+            spec = spec.update(unreduced=unreduced - taken, reduced=reduced - taken)
+        return self.like.update(spec=spec)
+
+    def _sums(self) -> tuple[frozenset[Hashable], frozenset[Hashable]]:
+        """Return the axes over which a result is a sum that is left unreduced, and those over which its cotangent is one.
+
+        Raises `NotImplementedError` for what is not linear in such a sum, `ShardingTypeError` where operands disagree.
+        """
+        given = [o for o in self.operands if len(o.shape) or getattr(o, "laid", None) is not None]
+        sums, same = ([_axes(o, kind) for o in given] for kind in ("unreduced", "reduced"))
+        unreduced: frozenset[Hashable] = frozenset().union(*sums)
+        is_linear = len(given) == 1 and (self.kind in _LINEAR or self.jax_name in _LINEAR_NAMES)
+        reduced = same[0] if (self.is_elementwise or is_linear) and len(set(same)) == 1 else frozenset()
+        if not unreduced or choosing_now():
+            return unreduced, reduced
+        if self.jax_name in ("add", "sub") and len(given) > 1:
+            self._check_terms(sums)
+        elif self.jax_name == "mul" and len(given) > 1:
+            if any(s | r != unreduced or (s and r) for s, r in zip(sums, same, strict=True)):
+                raise ShardingTypeError(
+                    "one operand of mul should be reduced along the same axes the other is unreduced on. Got unreduced: "
+                    f"{[*map(set, sums)]} and reduced: {[*map(set, same)]}"
+                )
+        elif not is_linear:
+            raise NotImplementedError(
+                f"unreduced rule for {self.jax_name} is not implemented. Reduce it by jax.reshard."
+            )
+        return unreduced, frozenset()
+
+    def _check_terms(self, sums: Sequence[frozenset[Hashable]]) -> None:
+        left, right = sums[:2]
+        if left and right and left != right:
+            raise ShardingTypeError(
+                f"lhs and rhs to `{self.jax_name}` must be unreduced along the same mesh axes. Got lhs={left}, rhs={right}"
+            )
+        if bool(left) != bool(right):
+            one, other = ("lhs", "rhs") if left else ("rhs", "lhs")
+            raise ShardingTypeError(
+                f"{one} is unreduced while {other} is not. `{self.jax_name}` operation does not allow this because there "
+                f"will be implicit communication. Please reduce {one} via `reshard` before calling `{self.jax_name}`."
+            )
 
     def _found(self, result: Any, shape: tuple[int, ...]) -> Parts | None:
         if self.is_elementwise or getattr(self.target, "is_laid_out_alike", False):
@@ -308,6 +353,16 @@ class _Call:
     def _illegal(self, result: Any, parts: Parts) -> str:
         inputs = ", ".join(_short(o, self.parts(o)) for o in self.operands)
         return f"{self.jax_name} operation with inputs: {inputs} produces an illegally sharded result: {_short(result, parts)}"
+
+
+_LINEAR = {Kind.RESHAPE, Kind.PERMUTE, Kind.VIEW}
+_LINEAR_NAMES = {"neg", "reduce_sum", "convert_element_type", "copy", "real", "imag", "zeros", "full", "name"}
+
+
+def _axes(operand: Any, kind: str) -> frozenset[Hashable]:
+    """Return the axes over which an operand is `unreduced`, or `reduced`."""
+    sharding = getattr(operand, "laid", None)
+    return getattr(sharding.spec, kind) if isinstance(sharding, NamedSharding) else frozenset()
 
 
 def _spec(parts: Parts, whole: bool) -> PartitionSpec:

@@ -54,6 +54,10 @@ class PartitionSpec:
         given = {"partitions": self._partitions, "unreduced": self.unreduced, "reduced": self.reduced, **changes}
         return PartitionSpec(*given.pop("partitions"), **given)
 
+    def of_cotangents(self) -> "PartitionSpec":
+        """Return the spec of cotangents: what is the same on devices that each give a summand has one that is left unreduced."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+
     def index(self, value: Any) -> int:
         """Return the first dimension that `value` splits."""
         return self._partitions.index(_canonical(value))
@@ -280,8 +284,6 @@ class NamedSharding(Sharding):
                 "Unreduced axes can only refer to mesh axes that is of type `Explicit`. Got unreduced axes: "
                 f"{self.spec.unreduced} and mesh: {self.mesh}"
             )
-        if self.spec.unreduced:
-            raise NotImplementedError("arrays that are unreduced sums are not supported; sum them with jax.lax.psum.")
 
     def update(self, **changes: Any) -> "NamedSharding":
         """Return a copy with another `mesh`, `spec` or `memory_kind`."""
@@ -388,7 +390,7 @@ def _indices(sharding: NamedSharding, shape: tuple[int, ...]) -> Mapping[Device,
     mesh, sizes = sharding.mesh, sharding.shard_shape(shape)
     specs = (*sharding.spec, *(None,) * (len(shape) - len(sharding.spec)))
     found = {}
-    for position, device in _places(mesh):
+    for position, device in places(mesh):
         index = []
         for part, size in zip(specs, sizes, strict=True):
             number = 0
@@ -399,7 +401,7 @@ def _indices(sharding: NamedSharding, shape: tuple[int, ...]) -> Mapping[Device,
     return found
 
 
-def _places(mesh: Any) -> Iterator[tuple[dict[Hashable, int], Device]]:
+def places(mesh: Any) -> Iterator[tuple[dict[Hashable, int], Device]]:
     """Return the devices of a mesh and where they stand along each axis."""
     for position in np.ndindex(mesh.devices.shape):
         yield dict(zip(mesh.axis_names, position, strict=True)), mesh.devices[position]
@@ -464,7 +466,7 @@ def _as_sharding_of_type(given: NamedSharding, shape: tuple[Any, ...]) -> NamedS
         return None
     split = [tuple(n for n in names_in(part) if n in given.mesh.explicit_axes) for part in parts]
     full = [names[0] if len(names) == 1 else names or None for names in split]
-    found = given.update(spec=PartitionSpec(*full, *[None] * (len(shape) - len(full))))
+    found = given.update(spec=given.spec.update(partitions=(*full, *[None] * (len(shape) - len(full)))))
     found.shard_shape(shape)
     return found
 

@@ -18,6 +18,7 @@ from .._core.dimensions import canonical_axis
 from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.varying import Vary
+from .._devices.constraint import sums_of, with_sums
 from .collectives import (
     AllGather,
     AllToAll,
@@ -119,6 +120,9 @@ def _partition(names: Sequence[Any]) -> tuple[list[Hashable], list[int]]:
 def _reduced(kind: Any, array: Array, named: Sequence[Hashable], groups: Groups | None) -> Array:
     tensor = tensor_of(array)
     for name in named:
+        if kind is PSum and name in sums_of(tensor)[0]:  # the sum that is left to be made
+            tensor = _typed(tensor, [name], None)
+            continue
         (tensor,) = kind(name, axes.axis_size(name), groups)(tensor)
     return Array(tensor, array.weak_type)
 
@@ -245,21 +249,21 @@ def all_gather(
 ) -> Any:
     """Return the operands of all lanes: stacked along a new dimension `axis`, or concatenated along it if `tiled`.
 
-    `to` says how the result's type varies in `shard_map` ("varying" or "invarying"), which its derivative depends on.
+    `to` says how the result's type varies in `shard_map` ("varying", "invarying" or "reduced"), which its derivative
+    depends on.
     """
     if to not in ("varying", "invarying", "reduced"):
         raise ValueError(
             "Got unexpected `to` value for `jax.lax.all_gather`. Allowed `to` values are: varying, invarying, reduced"
         )
-    if to == "reduced":
-        raise NotImplementedError("all_gather(to='reduced') needs shard_map's reduced types; use to='varying'.")
     names = _names(axis_name)
     groups = _equal_groups(axis_index_groups, names)
 
     def gathered(leaf: Any) -> Array:
         array = array_of("all_gather", leaf)
         dim = canonical_axis(axis, array.ndim + (not tiled))
-        return Array(_gathered(tensor_of(array), names, dim, groups, bool(tiled), to), array.weak_type)
+        tensor = _gathered(tensor_of(array), names, dim, groups, bool(tiled), to)
+        return Array(_typed(tensor, names, "reduced") if to == "reduced" else tensor, array.weak_type)
 
     return _on_leaves(gathered, x)
 
@@ -305,7 +309,7 @@ def psum_scatter(
 
     def scattered(leaf: Any) -> Array:
         array = array_of("psum_scatter", leaf)
-        tensor = tensor_of(array)
+        tensor = _as_summands(tensor_of(array), names)
         dim = canonical_axis(scatter_dimension, tensor.dim())
         given = tensor.shape[dim]
         if tiled and given % count:
@@ -432,9 +436,10 @@ def axis_size(axis_name: Any) -> int:
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """Return `x` as a value that varies along a named axis of `shard_map`, so that cotangents are not summed over it.
+    """Return `x` as a value whose type says that it varies along named axes of `shard_map`, or is reduced or unreduced there.
 
-    Raises `ValueError` for `to` other than "varying" and outside of shard_map, `NameError` there under jit.
+    The cotangent of what is reduced is an unreduced sum over the axes; what varies becomes the sum that is unreduced.
+    Raises `ValueError` for another `to` and outside of shard_map, `NameError` there under jit.
     """
     if isinstance(axis_name, set | frozenset):
         raise TypeError(f"axis_name must be a tuple or a str. Got {axis_name}")
@@ -442,23 +447,44 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         return x
     if to not in ("unreduced", "reduced", "varying"):
         raise ValueError(f"Got unexpected `to` value {to!r}. Allowed `to` values are: unreduced, reduced, varying")
-    if to != "varying":
-        raise ValueError(
-            f"Unsupported pcast to={to!r}: arrays here are never unreduced. Reduce by psum where JAX would."
-        )
     if not axes.environment() and not graph.is_tracing():
         raise ValueError("pcast should be called under jax.shard_map.")
     sizes = [(name, axes.axis_size(name)) for name in _names(axis_name)]
 
     def cast(leaf: Any) -> Any:
         array = as_array(leaf)  # keys, too
-        tensor = tensor_of(array)
+        tensor, names = tensor_of(array), [name for name, _ in sizes]
+        if to != "varying":
+            for name, size in sizes if to == "unreduced" else ():
+                (tensor,) = PSum(name, size, None)(tensor)
+            return from_kind(_typed(tensor, names, to), array.kind)
+        if sums_of(tensor)[1] & set(names):
+            tensor = _typed(tensor, names, None)
         for name, size in sizes:
             if axes.is_checked(name):
                 (tensor,) = Vary(name, size)(tensor, _lane(name))
         return from_kind(tensor, array.kind)
 
     return _on_leaves(cast, x) if any(axes.is_checked(name) for name, _ in sizes) else x
+
+
+def _typed(tensor: Tensor, names: Sequence[Hashable], kind: str | None) -> Tensor:
+    """Return a tensor whose type says that it is "reduced" or "unreduced" along named axes, or neither of them (None)."""
+    unreduced, reduced = (s - set(names) for s in sums_of(tensor))
+    return with_sums(
+        tensor,
+        unreduced | set(names) if kind == "unreduced" else unreduced,
+        reduced | set(names) if kind == "reduced" else reduced,
+    )
+
+
+def _as_summands(tensor: Tensor, names: Sequence[Hashable]) -> Tensor:
+    """Return a sum that is left unreduced along named axes as its summands: all of it on the first lane, zeros on others."""
+    for name in names:
+        if name in sums_of(tensor)[0]:
+            (tensor,) = Vary(name, axes.axis_size(name))(_typed(tensor, [name], None), _lane(name))
+            tensor = torch.where(_lane(name) == 0, tensor, torch.zeros_like(tensor))
+    return tensor
 
 
 # -------------------------------------------------------------------------------------------------------- not on vmap

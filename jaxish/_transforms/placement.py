@@ -332,7 +332,13 @@ def typeof(x: Any) -> Any:
         return found
     in_force, own = meshes.get_abstract_mesh(), sharding.mesh.abstract_mesh
     mesh = in_force if in_force.shape_tuple == own.shape_tuple else own  # which may say other types of the axes
-    return found.update(sharding=NamedSharding(mesh, sharding.spec))
+    spec, manual = sharding.spec, frozenset(mesh.manual_axes)
+    sums, same = spec.unreduced & manual, spec.reduced & manual
+    if sums or same:  # of axes that the program goes through itself
+        varying = found.mat.varying
+        found = found.update(manual_axis_type=found.mat.update(unreduced=sums - varying, reduced=same - varying))
+        spec = spec.update(unreduced=spec.unreduced - manual, reduced=spec.reduced - manual)
+    return found.update(sharding=NamedSharding(mesh, spec))
 
 
 def _aval(self: Array) -> ShapedArray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .._core import axes, graph, tree
+from .._core import axes, graph, tree, unsigned
 from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.tree_differences import broadcast_prefix
 from .._devices import laid, processes
@@ -209,14 +209,28 @@ class _ShardMap:
                         f"shard_map {what} argument must refer to an axis marked as manual ({set(self.names)}), but: "
                         f"{what} refers to {name!r}. Check the {what} values passed to shard_map."
                     )
+            if spec is not None and (spec.unreduced or spec.reduced):
+                self._check_sums(what)
         return found
+
+    def _check_sums(self, what: str) -> None:
+        if len(self.names) < len(self.mesh.axis_names):
+            raise NotImplementedError(
+                f"unreduced and reduced can only be passed to {what} when shard_map is in full manual mode: map all axes of "
+                "the mesh."
+            )
+        if self.mesh.explicit_axes != self.mesh.axis_names:
+            raise ValueError(
+                "unreduced and reduced can only be used when the mesh passed to shard_map contains axis names all of type "
+                f"`Explicit`. Got mesh: {self.mesh}"
+            )
 
     def _inferred(self, array: Array) -> PartitionSpec:
         sharding = sharding_of(array)
         if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != self.mesh.shape_tuple:
             return PartitionSpec()
         mapped = (tuple(n for n in names_in(part) if n in self.names) for part in sharding.spec)
-        return PartitionSpec(*mapped)
+        return sharding.spec.update(partitions=mapped)
 
     def _check_lies(self, array: Array, spec: PartitionSpec) -> None:
         """Raise `ValueError` for an array that was laid over no devices where types would tell how."""
@@ -249,6 +263,8 @@ class _ShardMap:
         """Return a tensor that lies as its parts are given out, which goes for its cotangent, too."""
         if len(self.names) < len(self.mesh.axis_names):  # the other axes may split it
             return tensor
+        if self.check and (spec.unreduced or spec.reduced):
+            return lay(tensor, NamedSharding(self.mesh, spec))
         if graph.is_plain_evaluation():
             return laid.plain(tensor)
         return lay(tensor, NamedSharding(self.mesh, spec)) if any(map(names_in, spec)) else tensor
@@ -310,6 +326,9 @@ class _ShardMap:
                 f"{len(spec)}, but the result has shape {type_text(array)}, which has rank {ndim}."
             )
         named = [n for part in spec for n in names_in(part)]
+        for name in [n for n in where if n in spec.unreduced]:
+            tensor = unsigned.sum(tensor, [where[name]])
+            where = {n: d - (d > where[name]) for n, d in where.items() if n != name}
         for name in [n for n in where if n not in named]:
             if self.check:
                 raise ValueError(self._varies(spec, where))
