@@ -237,3 +237,69 @@ def test_threads_ask_at_once():
     for thread in threads:
         thread.join()
     assert found == ["float32[4@y,8@x]"] * 16
+
+
+def _shards(x):
+    return [np.asarray(s.data) for s in x.addressable_shards]
+
+
+SUMS = {
+    "types": lambda jax, P, x: [
+        str(jax.typeof(jax.device_put(X, P("x", **{kind: {"y"}})))) for kind in ("unreduced", "reduced")
+    ],
+    "left by a product": lambda jax, P, x: (
+        lambda s: (str(s.sharding), jax.reshard(s, P("x")))
+    )(jax.numpy.dot(x, jax.reshard(W, P("y")), out_sharding=P("x", None, unreduced={"y"}))),
+    "of what was split": lambda jax, P, x: _shards(jax.device_put(x, P("x", None, unreduced={"y"}))),
+    "linear": lambda jax, P, x: _told(jax, jax.jit(lambda s: (s.T, s + s, s.sum()))(_sum(jax, P))),
+    "not linear": lambda jax, P, x: jax.jit(jax.numpy.sin)(_sum(jax, P)),
+    "and what is none": lambda jax, P, x: jax.jit(lambda s, x: s + x)(_sum(jax, P), jax.reshard(X, P(None, None))),
+    "psum": lambda jax, P, x: _told(
+        jax, jax.shard_map(lambda s: jax.lax.psum(s, "y"), in_specs=P("x", None, unreduced={"y"}), out_specs=P("x"))(_sum(jax, P))
+    ),
+    "psum_scatter": lambda jax, P, x: _told(
+        jax,
+        jax.jit(
+            jax.shard_map(
+                lambda s: jax.lax.psum_scatter(s, "y", scatter_dimension=1, tiled=True),
+                in_specs=P("x", None, unreduced={"y"}), out_specs=P("x", "y"),
+            )
+        )(_sum(jax, P)),
+    ),
+    "of lanes": lambda jax, P, x: (
+        lambda s: (str(s.sharding), jax.reshard(s, P(None, "y")))
+    )(jax.jit(jax.shard_map(lambda a: a * 2, out_specs=P(None, "y", unreduced={"x"})))(x)),
+    "cotangents": lambda jax, P, x: [
+        (str(g.sharding), jax.reshard(g, P()))
+        for g in jax.jit(jax.grad(lambda r, x: _sine(jax, P)(r, x).sum(), (0, 1)))(
+            jax.device_put(W[0, :4], P(reduced={"x", "y"})), x
+        )
+    ],
+    "gathered": lambda jax, P, x: str(
+        jax.shard_map(
+            lambda a: jax.lax.all_gather(a, "y", axis=1, tiled=True, to="reduced"), out_specs=P("x", None, reduced={"y"})
+        )(x).sharding
+    ),
+}  # fmt: skip
+
+
+def _sum(jax, P):
+    return jax.device_put(X, P("x", None, unreduced={"y"}))
+
+
+def _sine(jax, P):
+    def of_parts(r, a):
+        varying = jax.lax.pcast(r, ("x", "y"), to="varying")
+        return jax.numpy.sin(a) * varying[: a.shape[1]]
+
+    return jax.shard_map(of_parts, out_specs=P("x", "y"))
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_that_are_left_unreduced(name):
+    def program(jax):
+        mesh, x, *_ = _laid(jax, "Explicit")
+        with jax.set_mesh(mesh):
+            return SUMS[name](jax, jax.P, x)
+
+    agree(program)

@@ -271,6 +271,8 @@ class _Call:
         """
         given = [o for o in self.operands if len(o.shape) or getattr(o, "laid", None) is not None]
         sums, same = ([_axes(o, kind) for o in given] for kind in ("unreduced", "reduced"))
+        if self.jax_name in _OF_SHAPES:
+            return frozenset(), frozenset()
         unreduced: frozenset[Hashable] = frozenset().union(*sums)
         is_linear = len(given) == 1 and (self.kind in _LINEAR or self.jax_name in _LINEAR_NAMES)
         reduced = same[0] if (self.is_elementwise or is_linear) and len(set(same)) == 1 else frozenset()
@@ -356,7 +358,8 @@ class _Call:
 
 
 _LINEAR = {Kind.RESHAPE, Kind.PERMUTE, Kind.VIEW}
-_LINEAR_NAMES = {"neg", "reduce_sum", "convert_element_type", "copy", "real", "imag", "zeros", "full", "name"}
+_LINEAR_NAMES = {"neg", "reduce_sum", "convert_element_type", "copy", "real", "imag", "name"}
+_OF_SHAPES = {"zeros", "ones", "full", "empty"}  # what is made like an operand, whatever its values
 
 
 def _axes(operand: Any, kind: str) -> frozenset[Hashable]:

@@ -456,6 +456,8 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         tensor, names = tensor_of(array), [name for name, _ in sizes]
         if to != "varying":
             for name, size in sizes if to == "unreduced" else ():
+                if name not in axes.varying(tensor):
+                    raise ValueError(f"Unsupported pcast from=invarying, {to=}")
                 (tensor,) = PSum(name, size, None)(tensor)
             return from_kind(_typed(tensor, names, to), array.kind)
         if sums_of(tensor)[1] & set(names):

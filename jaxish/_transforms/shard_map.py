@@ -155,10 +155,11 @@ class _ShardMap:
             inputs: list[PartitionSpec | None] = [self._inferred(as_array(leaf)) for leaf in leaves]
         else:
             inputs = self._specs(in_specs, args, "in_specs")
-        given = {i: as_array(x) for i, (x, s) in enumerate(zip(leaves, inputs, strict=True)) if s is not None}
+        specs = {i: s for i, s in enumerate(inputs) if s is not None}
+        given = {i: as_array(leaves[i]) for i in specs}
         for i, array in given.items():
-            self._check_lies(array, inputs[i] or PartitionSpec())
-        split = [self._split(a, inputs[i] or PartitionSpec(), i) for i, a in given.items()]
+            self._check_lies(array, specs[i])
+        split = [self._split(a, specs[i], i) for i, a in given.items()]
         inspect.signature(self.f).bind(*args)
         kinds = [a.kind for a in given.values()]
 
@@ -174,7 +175,7 @@ class _ShardMap:
         assert self.output is not None
         values = self.output.spec.unflatten(self.output.arrays)
         wanted = self._specs(out_specs, values, "out_specs")
-        wanted = [spec or PartitionSpec() for spec in wanted]
+        wanted = [PartitionSpec() if spec is None else spec for spec in wanted]
         placed = [self._joined(*r) for r in zip(results, self.output.arrays, wanted, strict=True)]
         return self.output.spec.unflatten(placed)
 
@@ -275,6 +276,7 @@ class _ShardMap:
                 f"shard_map applied to the function {name_of(self.f)!r} was given an in_specs entry which is too long to "
                 f"be compatible with the corresponding input value: in_specs is {spec} which has length {len(spec)}, but "
                 f"array number {position} has shape {type_text(array)}, which has rank {array.ndim}."
+                + ("" if array.ndim else " For a scalar consider using an in_specs entry of `P()`.")
             )
         for size, part in zip(array.shape, spec, strict=False):
             count = math.prod(self.mesh.shape[n] for n in names_in(part))
@@ -376,7 +378,8 @@ class _ShardMap:
         """Return how a result lies: over the axes that were mapped as `spec` says, over others as it does already."""
         found = laid.sharding_of(tensor)
         if not isinstance(found, NamedSharding) or len(self.names) == len(self.mesh.axis_names):
-            return NamedSharding(self.mesh, spec)
+            whole = NamedSharding(self.mesh, spec)
+            return whole.of_rank(tensor.dim()) if self.mesh.explicit_axes and graph.is_tracing() else whole
         own = found.of_rank(tensor.dim()).spec
         named = [*map(names_in, spec), *[()] * (tensor.dim() - len(spec))]
         rest = [tuple(n for n in names_in(part) if n not in self.names) for part in own]
