@@ -251,7 +251,9 @@ SUMS = {
         lambda s: (str(s.sharding), jax.reshard(s, P("x")))
     )(jax.numpy.dot(x, jax.reshard(W, P("y")), out_sharding=P("x", None, unreduced={"y"}))),
     "of what was split": lambda jax, P, x: _shards(jax.device_put(x, P("x", None, unreduced={"y"}))),
-    "linear": lambda jax, P, x: _told(jax, jax.jit(lambda s: (s.T, s + s, s.sum()))(_sum(jax, P))),
+    "linear": lambda jax, P, x: [
+        (str(r.sharding), str(jax.typeof(r))) for r in jax.jit(lambda s: (s.T, s + s, s.sum()))(_sum(jax, P))
+    ],
     "not linear": lambda jax, P, x: jax.jit(jax.numpy.sin)(_sum(jax, P)),
     "and what is none": lambda jax, P, x: jax.jit(lambda s, x: s + x)(_sum(jax, P), jax.reshard(X, P(None, None))),
     "psum": lambda jax, P, x: _told(

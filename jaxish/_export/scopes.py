@@ -88,7 +88,7 @@ class SymbolicScope:
                 self.equations[whole] = divisor, dividend
 
     def __repr__(self) -> str:
-        code, line = self._line or (None, 0)
+        code, line, _ = self._line or (None, 0, 0)
         where = f"{code.co_filename}:{line}" if code is not None else "an unknown place"
         listed = "".join(f"\n  {c.text}" for c in self.constraints)
         return f"{id(self)} created at {where}{f' with constraints:{listed}' if listed else ''}"
