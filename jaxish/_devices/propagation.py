@@ -246,15 +246,15 @@ class _Call:
         """Return how a result lies."""
         shape = tuple(result.shape)
         parts = self._found(result, shape)
-        if parts is None:
+        if parts is None or len(parts) != len(shape):  # a mask among indices, for one, is not what the rule is about
             if processes.are_several():  # by torch's rules for DTensors, which are its own
                 return None
             parts = self._in_common(shape)
         used: set[Hashable] = set()
         for dim, names in enumerate(parts):
-            if used & set(names):
-                if self.explicit & set(names):
-                    raise ShardingTypeError(self._illegal(result, parts))
+            if used & set(names) and self.explicit & set(names):
+                raise ShardingTypeError(self._illegal(result, parts))
+            if used & set(names) or shape[dim] % self.count(names):
                 parts[dim] = ()
             used |= set(parts[dim])
         spec = _spec(parts, self.tells)
