@@ -42,6 +42,13 @@ EAGER = {
     "updated": lambda jax, x, r, w: [r.at[:, 0].set(0.0), r.at[:, 1].add(1.0)],
     "like": lambda jax, x, r, w: [jax.numpy.zeros_like(x), jax.numpy.full_like(r, 3)],
     "product": lambda jax, x, r, w: [r @ w, jax.numpy.einsum("bi,bi->b", r, r), jax.numpy.tensordot(r, w, 1)],
+    "vectors": lambda jax, x, r, w: [
+        jax.numpy.dot(W[:, 0], w),
+        r @ W[:, 0],
+        r.sum(0) @ w,
+        *jax.jit(lambda r, w: (r.sum(0) @ w, r @ W[:, 0]))(r, w),
+        jax.jit(jax.grad(lambda w: (W[:, 0] @ w).sum()))(w),
+    ],
     "layers": lambda jax, x, r, w: [jax.nn.relu(r @ w + np.ones(16, "f")).sum(1), (r @ w).mean(0)],
     "convolved": lambda jax, x, r, w: jax.lax.conv(r.reshape(8, 1, 2, 2), np.ones((3, 1, 1, 1), "f"), (1, 1), "SAME"),
     "copied": lambda jax, x, r, w: [copy.copy(x), copy.deepcopy(r)],

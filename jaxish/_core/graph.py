@@ -474,13 +474,14 @@ class Trace(TorchDispatchMode):
 
     def _reshaped_in_place(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Record an operator that changes its argument's shape in place (squeeze_, within matmul) as one that does not."""
-        node = self.node_of(args[0])
-        node.meta["val"] = torch.ops.aten.alias.default(args[0])
-        name, _, overload = func.__name__.partition(".")
-        pure = getattr(torch.ops.aten, name.rstrip("_"))
-        target = getattr(pure, overload if overload in pure.overloads() else "int")  # transpose_ has but one overload
-        self.bind(args[0], self.graph.call_function(target, (node, *args[1:]), kwargs))
-        return func(*args, **kwargs)
+        node, pure = self.node_of(args[0]), nodes.reshaping(func)
+        before = node.meta["val"] = torch.ops.aten.alias.default(args[0])
+        before.laid = getattr(args[0], "laid", None)  # pyright: ignore[reportAttributeAccessIssue]
+        self.bind(args[0], self.graph.call_function(pure, (node, *args[1:]), kwargs))
+        out = func(*args, **kwargs)
+        if on_record is not None and self.captures:
+            on_record(pure, (before, *args[1:]), kwargs, out)
+        return out
 
     def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
         """Append a call of `target` that returns a tuple of tensors of these types, and return their fakes."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, fx
 
 
@@ -26,6 +27,13 @@ def depends_on(graph: fx.Graph, sources: Sequence[fx.Node]) -> set[fx.Node]:
         if any(argument in found for argument in node.all_input_nodes):
             found.add(node)
     return found
+
+
+def reshaping(func: Any) -> Any:
+    """Return the operator that gives what `func` makes of its argument, whose shape it changes in place (squeeze_)."""
+    name, _, overload = func.__name__.partition(".")
+    pure = getattr(torch.ops.aten, name.rstrip("_"))
+    return getattr(pure, overload if overload in pure.overloads() else "int")  # transpose_ has but one overload
 
 
 def tensors_written(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import functorch, graph, narrow, operators, primitive
+from .._core import functorch, graph, narrow, nodes, operators, primitive
 from .._core.array import Array
 from .._core.primitive import Primitive
 from . import devices, processes, propagation
@@ -22,15 +22,26 @@ in_use = False  # whether an array was laid over devices: what looks at all arra
 
 def _dispatched(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     kwargs = kwargs or {}
+    if torch.Tag.inplace_view in func.tags and type(args[0]) is Laid:
+        return _reshaped_in_place(func, args, kwargs)
     _check_devices(func, propagation.operands_of(args, kwargs))
     out = func(*map(_plain_argument, args), **{name: _plain_argument(value) for name, value in kwargs.items()})
-    if torch.Tag.inplace_view in func.tags or func._schema.is_mutable:
+    if func._schema.is_mutable:
         return args[0] if args and isinstance(args[0], Laid) and out is args[0].plain else out
     if isinstance(out, Tensor):
         return marked(out, propagation.of_results(func, args, kwargs, [out])[0])
     if isinstance(out, tuple | list) and all(isinstance(o, Tensor) for o in out):
         return type(out)(map(marked, out, propagation.of_results(func, args, kwargs, out)))
     return out
+
+
+def _reshaped_in_place(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Change a tensor's shape in place (squeeze_, within matmul): that of the plain one, and of what stands for it."""
+    handle, new = args[0], nodes.reshaping(func)(*args, **kwargs)
+    with torch._C._DisableTorchDispatch():
+        func(*args, **kwargs)
+    handle.plain, handle.laid = new.plain, new.laid
+    return handle
 
 
 def _plain_argument(value: Any) -> Any:  # operators take tensors, and lists of them
