@@ -92,15 +92,26 @@ def test_results_lie_as_operands_do(name, kind):
     agree(program, rtol=1e-4)
 
 
+def test_what_the_compiler_decides_about_is_gathered_anywhere():
+    def program(jax):
+        _, _, r, w = _laid(jax, "Auto")
+        take = jax.numpy.take_along_axis
+        return _told(jax, [take(w, np.zeros((4, 1), "i"), 1), take(r, np.zeros((8, 1), "i"), 1)])
+
+    agree(program)
+
+
 @pytest.mark.parametrize("name", ["elementwise", "jitted", "differentiated", "loops", "donated"])
 def test_compiled_results_lie_so_too(name, compiled):
     test_results_lie_as_operands_do(name, "Explicit")
 
 
 TYPES = {
-    "in jit": lambda jax, P, x, r, w: jax.jit(lambda a: [str(jax.typeof(v)) for v in (a, a.T, a.sum(0), a * 2)])(x),
-    "sharding": lambda jax, P, x, r, w: jax.jit(lambda a: str(jax.typeof(a * 2).sharding))(x),
-    "in vmap": lambda jax, P, x, r, w: jax.jit(jax.vmap(lambda a: str(jax.typeof(a + 1))))(x),
+    "in jit": lambda jax, P, x, r, w: _seen(jax, jax.jit, x),
+    "in vmap": lambda jax, P, x, r, w: _seen(jax, jax.vmap, x),
+    "in jit of vmap": lambda jax, P, x, r, w: _seen(jax, lambda f: jax.jit(jax.vmap(f, 1)), x),
+    "in vmap of jit": lambda jax, P, x, r, w: _seen(jax, lambda f: jax.vmap(jax.jit(f)), x),
+    "in a loop": lambda jax, P, x, r, w: _seen(jax, lambda f: lambda x: jax.lax.fori_loop(0, 2, lambda i, c: f(c), x), x),
     "in grad": lambda jax, P, x, r, w: jax.jit(jax.grad(lambda a: (a * len(str(jax.typeof(a)))).sum()))(x),
     "aval": lambda jax, P, x, r, w: [str(x.aval), repr(x.aval), str(x.aval.sharding.spec)],
     "jaxpr": lambda jax, P, x, r, w: str(
@@ -128,6 +139,18 @@ TYPES = {
         jax, jax.jit(jax.sharding.auto_axes(lambda a: _explicitly(jax, a), out_sharding=P("x")))(x)
     ),
 }  # fmt: skip
+
+
+def _seen(jax, transformation, x):
+    """The types of an array, and of what is made of it, as a transformed function sees them."""
+    found = []
+
+    def f(a):
+        found.extend(jax.typeof(v) for v in (a, a.T, a.sum(0), a * 2))
+        return a
+
+    transformation(f)(x)
+    return [(str(t), str(t.sharding.spec)) for t in found[:4]]
 
 
 def _through_other_axes(jax, x):
