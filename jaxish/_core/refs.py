@@ -175,9 +175,8 @@ class Ref(Cell, _Indexed):
         if self._home is not None or graph.is_tracing():
             return f"Ref({self.aval})"
         text = "Ref" + repr(self._array).removeprefix("Array")
-        return (
-            text.replace(", weak_type=True", "") if self._written else text
-        )  # JAX then shows it so, and reads it weak
+        # What was written JAX shows as strong, although it reads it as weak.
+        return text.replace(", weak_type=True", "") if self._written else text
 
 
 # ------------------------------------------------------------------------------------------------------ at boundaries

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .._core import primitive
-from . import device_meshes, devices, spmd
+from . import device_meshes, devices, laid, spmd
 
 
 def initialize(
@@ -105,7 +105,7 @@ def shutdown() -> None:
         dist.destroy_process_group()
     device_meshes.forget()
     devices.join_processes(0, 1)
-    primitive.among_devices = None
+    primitive.among_devices = laid.run_primitive if laid.in_use else None
 
 
 class State:

@@ -20,7 +20,8 @@ from .._core.primitive import Dims, Primitive, batch_front
 from .._core.target import Target
 from . import devices, laid, meshes, processes
 from .meshes import AbstractMesh
-from .propagation import choosing, shardings_of_results
+from .propagation import shardings_of_results
+from .sharding_rules import choosing
 from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, names_in
 
 
@@ -106,7 +107,9 @@ def _torch_device(sharding: Sharding) -> torch.device:
 def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     """Return the array, laid over devices as `sharding` says. Raises `ValueError` where they do not go together."""
     if graph.tracing and function == "with_sharding_constraint" and isinstance(sharding, NamedSharding):
-        sharding = _as_found(_evenly(sharding, array.shape))
+        sharding = _evenly(sharding, array.shape)
+        if not sharding.mesh.explicit_axes:
+            sharding = sharding.update(spec=sharding.spec.trimmed())
     check_fits(array, sharding, function)
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh) and function != "device_put":
         found = _over_devices(array, sharding)
@@ -217,7 +220,7 @@ class _PlacedKind:
         found = self.sharding
         if self.is_asked_for or not isinstance(found, NamedSharding):
             return found
-        return found.update(mesh=found.mesh.abstract_mesh, memory_kind=None) if found.mesh.explicit_axes else None
+        return found.of_type
 
     def wrap(self, tensor: Tensor) -> Array:
         """Return the handle on a tensor."""
@@ -252,17 +255,7 @@ def _evenly(sharding: NamedSharding, shape: Sequence[int]) -> NamedSharding:
         while names and size % math.prod(sharding.mesh.shape[name] for name in names):
             names = names[:-1]
         parts.append(part if names == names_in(part) else names or None)
-    while parts and parts[-1] is None:
-        parts.pop()
-    return sharding.update(spec=PartitionSpec(*parts))
-
-
-def _as_found(sharding: NamedSharding) -> NamedSharding:
-    """Return the sharding as XLA tells of it, without what is said of dimensions behind the last one that is split."""
-    parts = list(sharding.spec)
-    while parts and parts[-1] is None and not sharding.mesh.explicit_axes:
-        parts.pop()
-    return sharding.update(spec=sharding.spec.update(partitions=parts))
+    return sharding.update(spec=sharding.spec.update(partitions=parts).trimmed())
 
 
 def check_fits(array: Array, sharding: Sharding, function: str) -> None:
@@ -287,9 +280,8 @@ def sharding_given(array: Array) -> Sharding | None:
     except AttributeError:
         pass
     found = laid.sharding_of(array._tensor) if laid.in_use else None
-    if (
-        isinstance(found, NamedSharding) and len(found.spec) > array.ndim
-    ):  # of random keys, whose tensors have more dimensions
+    # Tensors of random keys have more dimensions.
+    if isinstance(found, NamedSharding) and len(found.spec) > array.ndim:
         return found.update(spec=found.spec.update(partitions=found.spec.partitions[: array.ndim]))
     return found
 

@@ -54,6 +54,13 @@ class PartitionSpec:
         given = {"partitions": self._partitions, "unreduced": self.unreduced, "reduced": self.reduced, **changes}
         return PartitionSpec(*given.pop("partitions"), **given)
 
+    def trimmed(self) -> "PartitionSpec":
+        """Return the spec without what it says of dimensions behind the last one that is split, as XLA tells it."""
+        parts = list(self._partitions)
+        while parts and parts[-1] is None:
+            parts.pop()
+        return self.update(partitions=parts)
+
     def of_cotangents(self) -> "PartitionSpec":
         """Return the spec of cotangents: what is the same on devices that each give a summand has one that is left unreduced."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced)
@@ -294,6 +301,11 @@ class NamedSharding(Sharding):
         """Return the sharding with a spec that tells of every dimension, as types have it."""
         spec = self.spec
         return self.update(spec=spec.update(partitions=(*spec.partitions, *(None,) * (ndim - len(spec)))))
+
+    @property
+    def of_type(self) -> "NamedSharding | None":
+        """What types tell of it: how explicit axes split an array, whatever the devices; None where no axis is explicit."""
+        return NamedSharding(self.mesh.abstract_mesh, self.spec) if self.mesh.explicit_axes else None
 
     def of_a_row(self) -> "NamedSharding":
         """Return the sharding without the part that is about the first dimension."""

@@ -22,9 +22,7 @@ def aval_of(tensor: Tensor) -> ShapedArray:
 def sharding_of_type(tensor: Tensor) -> NamedSharding | None:
     """Return how the type of a tensor without batched dimensions says that it lies; None where it says nothing."""
     sharding = laid.sharding_of(tensor)
-    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
-        return None
-    return NamedSharding(sharding.mesh.abstract_mesh, sharding.spec)
+    return sharding.of_type if isinstance(sharding, NamedSharding) else None
 
 
 def literal(value: Any, dtype: np.dtype) -> Literal:

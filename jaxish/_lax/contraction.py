@@ -19,7 +19,7 @@ from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
-from .._devices.propagation import choosing
+from .._devices.sharding_rules import choosing
 from . import operands as ops
 from .out_sharding import laid_over
 from .precision import DotAlgorithm as DotAlgorithm

@@ -15,7 +15,7 @@ from .._core.primitive import conjugate
 from .._core.promotion import convert, promote, tensors
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
-from .._devices.propagation import choosing
+from .._devices.sharding_rules import choosing
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
 from .._transforms.repeated import compiled_when_repeated

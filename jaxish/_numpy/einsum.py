@@ -16,7 +16,7 @@ from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import DTypeLike
-from .._devices.propagation import choosing
+from .._devices.sharding_rules import choosing
 from .._lax.contraction import dot_general
 from .._lax.out_sharding import laid_over
 from .arguments import no_out

@@ -24,7 +24,7 @@ from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import Ref, RefArgument
 from .._devices import laid
-from .._devices.propagation import choosing
+from .._devices.sharding_rules import choosing
 from . import leaks
 from .flat import FlatFunction, Rebuild, arrays_from, name_of
 
