@@ -286,6 +286,18 @@ SUMS = {
     ],
     "not linear": lambda jax, P, x: jax.jit(jax.numpy.sin)(_sum(jax, P)),
     "and what is none": lambda jax, P, x: jax.jit(lambda s, x: s + x)(_sum(jax, P), jax.reshard(X, P(None, None))),
+    "times what is reduced": lambda jax, P, x: _lies(
+        jax, jax.jit(lambda s, r: s * r)(_sum(jax, P), jax.device_put(X, P("x", None, reduced={"y"})))
+    ),
+    "times what is not": lambda jax, P, x: jax.jit(lambda s, r: s * r)(_sum(jax, P), jax.reshard(X, P("x", None))),
+    "cast from what varies": lambda jax, P, x: _lies(
+        jax,
+        jax.shard_map(lambda a: jax.lax.pcast(a, "y", to="unreduced"), out_specs=P("x", None, unreduced={"y"}))(x),
+    ),
+    "cast from what does not vary": lambda jax, P, x: jax.shard_map(
+        lambda a: jax.lax.pcast(jax.lax.psum(a, "y"), "y", to="unreduced"), out_specs=P("x", None, unreduced={"y"})
+    )(x),
+    "of other axes": lambda jax, P, x: jax.jit(lambda: _left_by_product(jax, P, "x") + _left_by_product(jax, P, "y"))(),
     "psum": lambda jax, P, x: _told(
         jax, jax.shard_map(lambda s: jax.lax.psum(s, "y"), in_specs=P("x", None, unreduced={"y"}), out_specs=P("x"))(_sum(jax, P))
     ),
@@ -313,6 +325,15 @@ SUMS = {
         )(x).sharding
     ),
 }  # fmt: skip
+
+
+def _left_by_product(jax, P, axis):
+    left, right = jax.reshard(X, P(None, axis)), jax.reshard(W, P(axis, None))
+    return jax.numpy.dot(left, right, out_sharding=P(unreduced={axis}))
+
+
+def _lies(jax, s):
+    return str(s.sharding), str(jax.typeof(s)), jax.reshard(s, jax.P(*[None] * s.ndim))
 
 
 def _sum(jax, P):
