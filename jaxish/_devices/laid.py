@@ -17,6 +17,8 @@ from .._core.primitive import Primitive
 from . import devices, processes, propagation
 from .shardings import NamedSharding, Sharding, SingleDeviceSharding, places
 
+_PLAIN = frozenset({Tensor})
+
 in_use = False  # whether an array was laid over devices: what looks at all arrays asks this first
 
 
@@ -106,6 +108,11 @@ def say_of(fakes: Sequence[Tensor], arrays: Sequence[Array]) -> None:
             sharding = sharding_of(array._tensor)
             if sharding is not None:
                 fake.laid = sharding  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def may_say(tensors: Sequence[Tensor]) -> bool:
+    """Tell whether one of these may say how it lies: it is no plain tensor, or belongs to a level."""
+    return not _PLAIN.issuperset(map(type, tensors)) or functorch.peek_interpreter_stack() is not None
 
 
 def plain(tensor: Tensor) -> Tensor:

@@ -313,7 +313,7 @@ def keyed(leaves: Sequence[Any], spec: tree.Spec) -> tuple[tuple[Any, ...], list
         key += (tensor.shape, tensor.dtype, kind, tensor.device)
     if environment := axes.environment():
         key.append(environment)
-    if laid.in_use:
+    if laid.in_use and laid.may_say(tensors):
         key.append(tuple(map(laid.sharding_of, tensors)))
         tensors = [*map(laid.plain, tensors)]
     return tuple(key), tensors
