@@ -236,8 +236,11 @@ def test_what_does_not_leak_is_no_leak():
 
 
 def test_checks_of_graphs_pass_for_graphs_of_ours():
-    agree(lambda lib: [lib.enable_checks(True).__enter__(), lib.jit(lambda x: x @ x.T)(VALUES)][1])
-    jaxish.config.update("jax_enable_checks", False)
+    def program(lib):
+        with lib.enable_checks(True):
+            return lib.jit(lambda x: x @ x.T)(VALUES)
+
+    agree(program)
 
 
 def test_no_tracing_refuses_new_programs_only():
