@@ -19,6 +19,9 @@ _SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all
 # for one that does not fit. `_devices/shardings.py` sets it.
 checked_sharding: Callable[[Any, tuple[Any, ...]], Any] | None = None
 
+# Returns the sharding that was given to a `ShapeDtypeStruct` of some shape, or raises. `_devices/layouts.py` sets it.
+sharding_for_struct: Callable[[Any, tuple[Any, ...]], Any] | None = None
+
 
 class AbstractValue:
     """Base class of abstract values."""
@@ -128,7 +131,9 @@ def _joined(names: tuple[Any, ...]) -> str:
 class ShapeDtypeStruct:
     """A stand-in for an array in `eval_shape`, `jit(f).lower` and the like: shape, dtype, weak type, sharding.
 
-    With `is_ref` it stands for a reference to a mutable array.
+    The sharding may be given by a `Format`, or by a `PartitionSpec` over the mesh that `set_mesh` has in force. With
+    `is_ref` it stands for a reference to a mutable array. Raises `ValueError` for what is no sharding and for one of
+    arrays with more dimensions, `TypeError` for a spec without a mesh.
     """
 
     __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")
@@ -140,7 +145,7 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = dtypes.dtype_of(dtype)
-        self.sharding = sharding
+        self.sharding = sharding and sharding_for_struct and sharding_for_struct(sharding, self.shape)
         self.weak_type = weak_type
         self.is_ref = is_ref
 
@@ -148,7 +153,8 @@ class ShapeDtypeStruct:
     def like(x: Any) -> "ShapeDtypeStruct":
         """Return a stand-in for `x`, an array or a scalar. Raises `TypeError` for what is neither."""
         aval = aval_of(x)
-        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        sharding = getattr(x, "sharding", None)  # which traced arrays do not have
+        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
     @property
     def ndim(self) -> int:
@@ -211,7 +217,7 @@ def aval_of(x: Any) -> ShapedArray:
     if isinstance(x, ShapedArray):
         return x
     if isinstance(x, ShapeDtypeStruct):
-        return ShapedArray(x.shape, x.dtype, x.weak_type)
+        return ShapedArray(x.shape, x.dtype, x.weak_type, sharding=getattr(x.sharding, "of_type", None))
     if not is_arraylike(x) and (abstract := foreign_arrays.found(foreign_arrays.abstract_values, x)):
         return abstract(x)
     array = x if isinstance(x, Array) else as_array(x)

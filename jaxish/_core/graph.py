@@ -443,6 +443,8 @@ class Trace(TorchDispatchMode):
             return out
         if func is torch.ops.aten.detach.default and not (out.dtype.is_floating_point or out.dtype.is_complex):
             self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
+            if on_record is not None and self.captures:
+                on_record(func, args, kwargs, out)
             return out
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.

@@ -19,6 +19,7 @@ from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front
 from .._core.target import Target
 from . import devices, laid, meshes, processes
+from .made import as_its_tensor
 from .meshes import AbstractMesh
 from .propagation import shardings_of_results
 from .sharding_rules import choosing
@@ -123,16 +124,21 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
         tensor = processes.distributed(tensor, sharding)
     placed = from_kind(tensor, array.kind)
     if not is_abstract(placed) and laid.sharding_of(tensor) is None:
-        placed._sharding = sharding
+        sharding.given_to(placed)
     return placed
 
 
 def given(array: Array, sharding: Sharding) -> Array:
     """Note on an array just made that it lies like this, and return it."""
     array._tensor = laid.marked(array._tensor, sharding)
-    if laid.sharding_of(array._tensor) is None:
-        array._sharding = sharding
-    return array
+    return as_its_tensor(array) if laid.sharding_of(array._tensor) is not None else sharding.given_to(array)
+
+
+def given_as(array: Array, sharding: Sharding | None) -> Array:
+    """Do what `given` does with the sharding of a type, which says nothing (None), or names no devices."""
+    if sharding is None or isinstance(getattr(sharding, "mesh", None), AbstractMesh) or is_abstract(array):
+        return array
+    return given(array, sharding)
 
 
 def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:

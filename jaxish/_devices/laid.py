@@ -32,8 +32,9 @@ def _dispatched(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = 
         return args[0] if args and isinstance(args[0], Laid) and out is args[0].plain else out
     if isinstance(out, Tensor):
         return marked(out, propagation.of_results(func, args, kwargs, [out])[0])
-    if isinstance(out, tuple | list) and all(isinstance(o, Tensor) for o in out):
-        return type(out)(map(marked, out, propagation.of_results(func, args, kwargs, out)))
+    if isinstance(out, tuple | list) and all(isinstance(o, Tensor | None) for o in out):
+        shardings = propagation.of_results(func, args, kwargs, out)
+        return type(out)(o if o is None else marked(o, s) for o, s in zip(out, shardings, strict=True))
     return out
 
 

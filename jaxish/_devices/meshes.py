@@ -270,6 +270,10 @@ def _swap(**changed: Any) -> _InForce:
     return config.mesh.swap(_in_force()._replace(**changed)) or _InForce()
 
 
+def when_set() -> None:
+    """Do what arrays need where a mesh is set; made.py puts it here."""
+
+
 class set_mesh:
     """Put a mesh in force (None: none): for good, or for a `with` block, after which the one before is in force again.
 
@@ -282,6 +286,7 @@ class set_mesh:
         if graph.is_tracing():
             raise ValueError("`set_mesh` can only be used outside of `jax.jit`; enter the mesh before the call.")
         self._before = _swap(mesh=mesh).mesh
+        when_set()
 
     def __enter__(self) -> None:
         pass
@@ -300,6 +305,11 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[None]:
         yield
     finally:
         _swap(abstract=before)
+
+
+def mesh_set() -> Mesh | None:
+    """Return the mesh that `set_mesh` put in force, None where it put none."""
+    return config.mesh.value.mesh if config.mesh.value else None
 
 
 def get_mesh() -> Mesh:

@@ -63,7 +63,7 @@ def of_results(
     call = Call(target, args, kwargs, operands, first.laid)  # pyright: ignore
     found = _through(call) if isinstance(target, Primitive) else None
     if found is None:
-        found = [call.placed(result) for result in results]
+        found = [None if result is None else call.placed(result) for result in results]  # a gradient nobody asked for
     if key is not None and not isinstance(target, Primitive):  # whose graphs would be kept alive
         if len(_known) > _MOST:
             _known.clear()
@@ -160,13 +160,18 @@ def _operand(node: fx.Node, known: dict[fx.Node, Any]) -> Operand | None:
 
 
 def _through(call: Call) -> Sequence[Sharding | None] | None:
-    """Return how the results of a call of a graph lie; None for other primitives."""
+    """Return how the results of a call of a graph lie, or of a loop over rows; None for other primitives."""
     body = getattr(call.target, "body", None)
     if not isinstance(body, Graph) or len(body.in_types) != len(call.operands):
         return None
-    if [tuple(o.shape) for o in call.operands] != [t.shape for t in body.in_types]:
+    count = len(call.operands)
+    first_operand, first_result = getattr(call.target, "rows_from", (count, len(body.out_types)))
+    if [tuple(o.shape[i >= first_operand :]) for i, o in enumerate(call.operands)] != [t.shape for t in body.in_types]:
         return None
-    known = shardings_within(body, [getattr(o, "laid", None) for o in call.operands])
+    given = [getattr(o, "laid", None) for o in call.operands]
+    known = shardings_within(body, [s.of_a_row() if s and i >= first_operand else s for i, s in enumerate(given)])
     outputs: Any = body.module.graph.output_node().args[0]
-    types = call.target.out_types(*call.operands)
-    return [known.get(node) for node in outputs] if len(outputs) == len(types) else None
+    if len(outputs) != len(call.target.out_types(*call.operands)):
+        return None
+    found = [known.get(node) for node in outputs]
+    return [s.of_rows() if s and i >= first_result else s for i, s in enumerate(found)]

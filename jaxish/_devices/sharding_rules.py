@@ -293,7 +293,7 @@ def _expanded(call: Call, shape: tuple[int, ...]) -> Parts:
 def _sliced(call: Call, shape: tuple[int, ...]) -> Parts:
     source = call.args[0]
     pairs = zip(call.parts(source), source.shape, shape, strict=True)
-    return [names if new == old else () for names, old, new in pairs]
+    return [names if new == old or call.explicit & set(names) else () for names, old, new in pairs]
 
 
 def _selected(call: Call, shape: tuple[int, ...]) -> Parts:
@@ -400,6 +400,7 @@ _RULES: dict[Any, Callable[[Call, tuple[int, ...]], Parts | None]] = {
     aten.view.dtype: lambda call, shape: call.merged(call.args[:1], shape),
     aten.expand: _expanded,
     aten.slice: _sliced,
+    aten.index_select: _sliced,  # of what lies side by side: a slice that begins where the program computes
     aten.split: _sliced,
     aten.split_with_sizes: _sliced,
     aten.stack: _stacked,

@@ -188,6 +188,10 @@ class Sharding:
         """Return the sharding of what stands at one place of the first dimension."""
         raise NotImplementedError
 
+    def of_rows(self) -> "Sharding":
+        """Return the sharding of arrays that lie like this, one after the other along a new first dimension."""
+        raise NotImplementedError
+
     def given_to(self, array: Array) -> Array:
         """Note on an array just made that it lies like this, and return it."""
         array._sharding = self
@@ -230,6 +234,8 @@ class SingleDeviceSharding(Sharding):
     def of_a_row(self) -> "SingleDeviceSharding":
         """Return the sharding itself."""
         return self
+
+    of_rows = of_a_row
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
         """Return the index of everything, for the device."""
@@ -310,6 +316,10 @@ class NamedSharding(Sharding):
     def of_a_row(self) -> "NamedSharding":
         """Return the sharding without the part that is about the first dimension."""
         return self.update(spec=self.spec.update(partitions=self.spec.partitions[1:]))
+
+    def of_rows(self) -> "NamedSharding":
+        """Return the sharding with a new first dimension, which nothing splits."""
+        return self.update(spec=self.spec.update(partitions=(None, *self.spec.partitions)))
 
     def with_memory_kind(self, kind: str) -> "NamedSharding":
         """Return a copy for another kind of memory. Raises `NotImplementedError` for kinds other than `device`."""

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from .._core import dtypes, narrow, selection, unsigned
 from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of
+from .._core.avals import ShapeDtypeStruct
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
 from .._core.extended import fills_elements, moves_elements
 from .._core.operations import shown_as
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
+from .._devices.constraint import given_as
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._tensors.elements import has_cheap_value
 from .._transforms.placement import device_put
@@ -509,7 +511,8 @@ def full_like(
     )
     if sharding is not None:
         return out
-    return from_kind(out._tensor.to(device_of(x)), True if weak and dtype is None else out.kind)
+    out = from_kind(out._tensor.to(device_of(x)), True if weak and dtype is None else out.kind)
+    return given_as(out, x.sharding) if isinstance(x, ShapeDtypeStruct) and out.shape == x.shape else out
 
 
 def iota(dtype: DTypeLike | None, size: int) -> Array:

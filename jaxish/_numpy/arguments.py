@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes
-from .._core.array import Array, default_torch_device, is_abstract, scalar_tensor, tensor_of, to_numpy
+from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.typing import DTypeLike
-from .._devices.constraint import given, sharding_given
+from .._devices import laid
+from .._devices.constraint import given_as, sharding_given
 from .._devices.devices import Device
 from .._devices.shardings import says_nothing
 from .._lax.elementwise import warn_complex_to_real
@@ -46,10 +47,8 @@ def placed(array: Array, device: Any) -> Array:
 
 def laid_out_like(result: Array, x: Any) -> Array:
     """Return an array just made, which has the shape of `x`, as lying over devices in the way that `x` does."""
-    sharding = sharding_given(x) if isinstance(x, Array) else None
-    if sharding is None or is_abstract(result) or sharding_given(result) is not None:
-        return result
-    return given(result, sharding)
+    sharding = sharding_given(x) if isinstance(x, Array) else getattr(x, "sharding", None)
+    return result if laid.sharding_of(result._tensor) is not None else given_as(result, sharding)
 
 
 def dtype_or(dtype: DTypeLike | None, function: str, default: Any) -> torch.dtype:

@@ -16,7 +16,6 @@ from .._core.extended import fills_elements, moves_elements, refuse
 from .._core.promotion import cast, check_fits, convert, tensor
 from .._core.torch_tensors import from_torch
 from .._core.typing import ArrayLike, DTypeLike
-from .._devices.constraint import sharding_given
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
 from .._lax.out_sharding import laid_over
@@ -347,8 +346,7 @@ def _placed_like(array: Array, a: Any, device: Any) -> Array:
     """Return an array where a `device=` argument says; without one, where `a` is, if it has the shape of that."""
     if device is not None:
         return placed(array, device)
-    is_like = isinstance(a, Array) and sharding_given(a) is not None and array.shape == a.shape
-    return laid_out_like(array, a) if is_like else array
+    return laid_out_like(array, a) if array.shape == getattr(a, "shape", None) else array
 
 
 @fills_elements(like="a")

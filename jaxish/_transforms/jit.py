@@ -14,6 +14,7 @@ import torch
 
 from .._core import config, dtypes, graph, no_execution, symbolic_sizes, tree
 from .._core.array import Array, default_torch_device
+from .._core.avals import ShapeDtypeStruct
 from .._core.dimensions import SymbolicSize
 from .._core.extended import blank
 from .._core.refs import Ref, check_aliases
@@ -234,6 +235,8 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
             (), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device()
         )
         array = Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False))
+        if isinstance(leaf, ShapeDtypeStruct):
+            array = constraint.given_as(array, leaf.sharding)
         return Ref(array) if getattr(leaf, "is_ref", False) else array
 
     leaves, spec = tree.flatten((args, kwargs))

@@ -24,6 +24,7 @@ from .._devices.constraint import (
     shards_of,
 )
 from .._devices.layouts import Format, Layout
+from .._devices.made import as_its_tensor
 from .._devices.memory import Space
 from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
@@ -42,7 +43,7 @@ def device_put(
     """
     leaves, spec = tree.flatten(x)
     targets = broadcast_prefix(device, spec, "device_put device", is_leaf=lambda d: d is None)
-    places = [_place_of(target) for target in targets]
+    places = [_place_of(target, leaf) for target, leaf in zip(targets, leaves, strict=True)]
     with transfers.explicit():
         moved = [_moved(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
     if donate:
@@ -52,7 +53,7 @@ def device_put(
     return spec.unflatten(moved)
 
 
-def _place_of(target: Any) -> Sharding | None:
+def _place_of(target: Any, leaf: Any) -> Sharding | None:
     if target is None or isinstance(target, Sharding):
         return target
     if isinstance(target, Space):
@@ -62,7 +63,7 @@ def _place_of(target: Any) -> Sharding | None:
     if isinstance(target, devices.Device):
         return SingleDeviceSharding(target)
     if isinstance(target, Format):
-        return _of_format(target)
+        return _of_format(target, leaf, "device_put")
     if not isinstance(target, PartitionSpec):
         raise ValueError(
             "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device`, a `PartitionSpec` or a pytree "
@@ -73,13 +74,25 @@ def _place_of(target: Any) -> Sharding | None:
     return resolve(target, "device_put")
 
 
-def _of_format(given: Format) -> Any:
-    if given.is_in_order:
-        return given.sharding
-    raise NotImplementedError(
-        f"{given.layout} is not supported: torch lays arrays out. Transpose the array where its elements' order in memory "
-        "matters."
-    )
+def _of_format(given: Format, leaf: Any, function: str) -> Any:
+    """Return the sharding of a format that is given to a leaf. Raises `ValueError` for a layout of another rank."""
+    if given.layout is not None and not isinstance(given.layout, Layout) and function == "device_put":
+        raise ValueError(
+            f"sharding and layout in `Layout` instance should be concrete. Got layout: {given} for input {type_text(leaf)}"
+        )
+    if isinstance(given.layout, Layout):
+        try:
+            given.layout.check_compatible_aval(np.shape(leaf))
+        except ValueError as error:
+            raise ValueError(
+                f"What is given to {function} is incompatible with its layout annotation {given.layout}: {error}"
+            ) from None
+    if isinstance(given.layout, Layout) and not given.layout.is_in_order:
+        raise NotImplementedError(
+            f"{given.layout} is not supported: torch lays arrays out. Transpose the array where its elements' order in "
+            "memory matters."
+        )
+    return given.sharding
 
 
 def _moved(leaf: Any, sharding: Sharding | None) -> Array:
@@ -87,7 +100,7 @@ def _moved(leaf: Any, sharding: Sharding | None) -> Array:
     if transfers.watching and leaf is array and sharding is not None:
         check_transfer(array, sharding)
     if sharding is None:
-        return array
+        return array if leaf is array else as_its_tensor(array)
     if leaf is array and is_committed(array) and not graph.is_tracer(array._tensor) and sharding_of(array) == sharding:
         return array
     return constrained(array, sharding, "device_put")
@@ -97,8 +110,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """Return the pytree `x` laid over devices as `shardings` says: shardings, partition specs, or a prefix of them.
 
     Under jit the results that are constrained have these shardings, and each device makes its own part of them.
-    Raises `ValueError` for shardings that do not fit, `RuntimeError` for specs without a mesh in force, `TypeError` for
-    what is no sharding.
+    Where a mesh is in force whose axes are all explicit it asserts that they lie so already. Raises `ValueError` for shardings that do
+    not fit, `RuntimeError` for specs without a mesh in force, `TypeError` for what is no sharding, `AssertionError`.
     """
     leaves, spec = tree.flatten(x)
     given = _prefix(shardings, x, "with_sharding_constraint")
@@ -109,13 +122,39 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
                 f"pspec {sharding.spec} contains a manual axes {manual} of mesh which is not allowed. If you are using a "
                 "with_sharding_constraint under a shard_map, only use the mesh axis in PartitionSpec which are not manual."
             )
+        if _is_all_explicit(sharding):
+            continue
         if isinstance(sharding, NamedSharding) and set(sharding.mesh.explicit_axes) & sharding.split_axes:
             raise ValueError(
                 "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
                 f"Got spec={sharding.spec} and mesh={sharding.mesh}. You probably meant to use the `reshard` API."
             )
     pairs = zip(map(as_array, leaves), given, strict=True)
-    return spec.unflatten(a if s is None else constrained(a, s, "with_sharding_constraint") for a, s in pairs)
+    return spec.unflatten(a if s is None else _with_constraint(a, s) for a, s in pairs)
+
+
+def _with_constraint(array: Array, sharding: Sharding) -> Array:
+    if _is_all_explicit(sharding):
+        return _asserted(array, sharding)
+    return constrained(array, sharding, "with_sharding_constraint")
+
+
+def _is_all_explicit(sharding: Any) -> bool:
+    """Tell whether a sharding is over the mesh in force, of which types tell all."""
+    names = meshes.get_abstract_mesh().explicit_axes
+    return bool(names) and isinstance(sharding, NamedSharding) and sharding.mesh.axis_names == names
+
+
+def _asserted(array: Array, wanted: Any) -> Array:
+    own = sharding_given(array)
+    found = own.of_rank(array.ndim).spec if isinstance(own, NamedSharding) else PartitionSpec(*[None] * array.ndim)
+    if found != (spec := wanted.of_rank(array.ndim).spec):
+        raise AssertionError(
+            "`with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`. The array "
+            f"sharding: {found} did not match the sharding provided: {spec}. Please use `jax.sharding.reshard` to "
+            "shard your input to the sharding you want."
+        )
+    return array
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
@@ -217,8 +256,10 @@ class Placement:
 
 
 def _prefix(given: Any, value: Any, name: str) -> list[Sharding | None]:
-    found = broadcast_prefix(given, tree.flatten(value)[1], name, is_leaf=lambda s: s is None)
-    shardings = (_of_format(s) if isinstance(s, Format) else s for s in found)
+    leaves, spec = tree.flatten(value)
+    found = broadcast_prefix(given, spec, name, is_leaf=lambda s: s is None)
+    pairs = zip(found, leaves, strict=True)
+    shardings = (_of_format(s, leaf, name) if isinstance(s, Format) else s for s, leaf in pairs)
     return [s if s is None else resolve(s, name) for s in shardings]
 
 
@@ -287,7 +328,7 @@ def _format(self: Array) -> Format:
     """How the array lies in memory and over devices: row by row, as far as a program can tell."""
     if graph.is_tracer(self._tensor):
         raise AttributeError  # `Array.__getattr__` says why
-    return Format(Layout(tuple(range(self.ndim)), ()), sharding_of(self))
+    return Format.in_order(self.ndim, sharding_of(self))
 
 
 def _addressable_shards(self: Array) -> list[Shard]:

@@ -237,7 +237,8 @@ class _ShardMap:
         """Raise `ValueError` for an array that was laid over no devices where types would tell how."""
         if self.mesh.explicit_axes != self.mesh.axis_names or len(self.names) < len(self.mesh.axis_names):
             return
-        if is_abstract(array) or sharding_given(array) is not None or not any(map(names_in, spec)):
+        parts = getattr(sharding_given(array), "spec", ())
+        if is_abstract(array) or any(map(names_in, parts)) or not any(map(names_in, spec)):
             return
         wanted = PartitionSpec(*spec, *[None] * (array.ndim - len(spec)))
         raise ValueError(

@@ -1,13 +1,18 @@
 """Ahead of time: the stages that a jitted function passes through, `jit(f).trace(x).lower().compile()(x)`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from .._compile import executable
 from .._core import tree
+from .._core.array import type_text
 from .._core.graph import ClosedGraph
+from .._devices import devices, laid
+from .._devices.constraint import is_committed, sharding_of
+from .._devices.layouts import Format
+from .._devices.shardings import Sharding, SingleDeviceSharding
 from .._jaxprs.ir import ClosedJaxpr
 from .._jaxprs.raising import closed_jaxpr
 from .compiler_options import check_compiler_options
@@ -115,15 +120,79 @@ class Compiled:
         self._program = lowered._traced._program
 
     args_info = property(lambda self: self._lowered.args_info, doc="The types of the arguments.")
-    out_info = property(lambda self: self._lowered.out_info, doc="The types of the result.")
     in_tree = property(lambda self: self._lowered.in_tree, doc="The arguments' structure.")
     out_tree = property(lambda self: self._lowered.out_tree, doc="The result's structure.")
 
+    @property
+    def out_info(self) -> Any:
+        """The types of the result, and how its arrays lie, as a pytree of `ShapeDtypeStruct`s."""
+        pairs = zip(self._program.out_avals, self._shardings_of_results(), strict=True)
+        return self._program.out_spec.unflatten(a.update(sharding=s) for a, s in pairs)
+
+    @property
+    def input_shardings(self) -> Any:
+        """How the arguments lie over devices, by position and by name; None for those that are not used."""
+        return self._by_argument(self._shardings_of_arguments())
+
+    @property
+    def output_shardings(self) -> Any:
+        """How the results lie over devices, as a pytree of shardings."""
+        return self._program.out_spec.unflatten(self._shardings_of_results())
+
+    @property
+    def input_formats(self) -> Any:
+        """How the arguments lie in memory and over devices, as `input_shardings` has them."""
+        pairs = zip(self._program.in_avals, self._shardings_of_arguments(), strict=True)
+        return self._by_argument(_format(a, s) for a, s in pairs)
+
+    @property
+    def output_formats(self) -> Any:
+        """How the results lie in memory and over devices, as a pytree of formats."""
+        pairs = zip(self._program.out_avals, self._shardings_of_results(), strict=True)
+        return self._program.out_spec.unflatten(_format(a, s) for a, s in pairs)
+
+    def _by_argument(self, leaves: Iterable[Any]) -> Any:
+        return tree.flatten(self._lowered._traced._call.given)[1].unflatten(leaves)
+
+    def _shardings_of_arguments(self) -> list[Sharding | None]:
+        arrays, closed = self._lowered._traced._call.arrays, self._program.closed
+        inputs = closed.graph.module.graph.find_nodes(op="placeholder")[len(closed.captured) :]
+        return [sharding_of(a) if node.users else None for a, node in zip(arrays, inputs, strict=False)]
+
+    def _shardings_of_results(self) -> list[Sharding]:
+        own = SingleDeviceSharding(devices.devices()[0])
+        return [getattr(kind, "sharding", None) or own for kind in self._program.out_kinds]
+
+    def _check_shardings(self, call: PreparedCall) -> None:
+        """Raise `ValueError` where arguments lie in another way than those that were compiled for."""
+        triples = zip(call.arrays, self._shardings_of_arguments(), range(len(call.arrays)), strict=True)
+        wrong = [
+            (i, a, s)
+            for a, s, i in triples
+            if s is not None and is_committed(a) and not sharding_of(a).is_equivalent_to(s, a.ndim)
+        ]
+        if wrong:
+            names = call.names() or [str(i) for i in range(len(call.arrays))]
+            mismatches = "\n".join(
+                f"Argument {names[i]} with shape {type_text(a)}:\n  Passed sharding: {sharding_of(a)}\n  Required "
+                f"sharding: {s}"
+                for i, a, s in wrong
+            )
+            raise ValueError(
+                "Computation was compiled for input shardings that disagree with the shardings of arguments passed to it. "
+                f"Here are the {len(wrong)} mismatches:\n{mismatches}"
+            )
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run. Raises `TypeError` when the arguments' types are not those that were compiled for."""
+        """Run. Raises `TypeError` for arguments of other types than those that were compiled for.
+
+        Raises `ValueError` for arguments that lie over devices in another way.
+        """
         traced = self._lowered._traced
         call = traced._prepare(args, kwargs)
         call.check_like(traced._call)
+        if laid.in_use:
+            self._check_shardings(call)
         return call.run(self._program)
 
     def as_text(self) -> str:
@@ -143,6 +212,10 @@ class Compiled:
     def runtime_executable(self) -> Any:
         """Return the callable that runs on torch tensors: captured tensors first, then the arguments."""
         return executable.of(self._program.closed.graph).run
+
+
+def _format(aval: Any, sharding: Sharding | None) -> Format:
+    return Format() if sharding is None else Format.in_order(len(aval.shape), sharding)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._core.refs import RefArgument, references
 from ..._core.target import Target
+from ..._devices import laid
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
 from .bodies import Operands, carry_program, trace_body
@@ -37,6 +38,7 @@ class Scan(Opaque):
     def __init__(self, body: Graph, consts: int, carries: int, length: int, reverse: bool, unroll: int = 1) -> None:
         self.body, self.consts, self.carries, self.length, self.reverse = body, consts, carries, length, reverse
         self.unroll = unroll
+        self.rows_from = consts + carries, carries  # of the inputs, and of the results
 
     def _parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         first, second = self.consts, self.consts + self.carries
@@ -444,6 +446,8 @@ def _slice_of(array: Array) -> Array:
     tensor = array._tensor
     with graph.outside_traces():
         part = symbolic_sizes.blank(tensor.shape[1:], tensor.dtype, tensor.device)
+        if laid.in_use and (sharding := laid.sharding_of(tensor)) is not None:
+            part = laid.marked(part, sharding.of_a_row())
     return array.like(part) if isinstance(array, RefArgument) else from_kind(part, array.kind)
 
 
