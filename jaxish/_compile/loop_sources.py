@@ -1,6 +1,6 @@
 """Loops and small graphs as the text of one C++ function each: what it is given, what it fills, and how it may be run.
 
-What is written out within, step by step, loop_emitter.py says. Raises `Unsupported` where something is not.
+What is written out within, step by step, loop_nodes.py says. Raises `Unsupported` where something is not.
 """
 
 import math
@@ -14,6 +14,7 @@ from .._core import graph
 from .._core.graph import Graph, TensorType
 from . import lapack, loop_complex, loop_matrices, loop_products
 from .loop_emitter import Emitter, carry_over
+from .loop_nodes import value_of
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
 from .loop_values import Unsupported, Value, in_buffer
@@ -91,7 +92,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         in_buffer(f"({n}+step*{_size(t)})" if i >= head else n, t.shape, t.dtype, is_carry=consts <= i < head)
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
-    emitter = Emitter(body, changing={"step", *names[consts:head]})
+    emitter = Emitter(body, value_of, changing={"step", *names[consts:head]})
     results = emitter.emit(values, range(consts, head))
     declared = [
         _pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True)) if not consts <= i < head
@@ -135,7 +136,7 @@ def graph_source(body: Graph, name: str = "a graph") -> Source:
     """
     types = body.in_types
     sizes = _sizes([*types, *body.out_types])[: len(types)]
-    emitter = Emitter(body, most_work=_MOST_WORK)
+    emitter = Emitter(body, value_of, most_work=_MOST_WORK)
     results = emitter.emit([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)], apart=True)
     if emitter.work > _MOST_WORK:
         raise Unsupported("the loops are long")
@@ -165,7 +166,7 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
         declared.append(_pointer(f"s{i}", i, type, "out"))
         declared.append(_copied(i, len(names) + i, type))
     declared.append(f"int64_t* __restrict__ going = (int64_t*)out[{len(carry_types)}];")
-    test, step = Emitter(cond), Emitter(body)
+    test, step = Emitter(cond, value_of), Emitter(body, value_of)
     (holds,) = test.emit([*constants[:cond_consts], *state])
     results = step.emit([*constants[cond_consts:], *state], range(body_consts, body_consts + len(state)))
     tested = [*test.lines, f"if (!({holds.load([])})) {{ *going = 0; break; }}"]
@@ -189,7 +190,7 @@ def map_source(body: Graph, shared: int) -> Source:
         in_buffer(n if i <= shared else f"({n}+n)", t.shape, t.dtype)
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
-    emitter = Emitter(body)
+    emitter = Emitter(body, value_of)
     results = emitter.emit([Value((), torch.int64, lambda _: "(*c0 + n)"), *rows[1:]])
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     declared += [_pointer(f"y{i}", i, t, "out") for i, t in enumerate(body.out_types)]

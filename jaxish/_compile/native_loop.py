@@ -27,7 +27,7 @@ from .._core import cache, config, debugging
 from .._core.graph import Graph, TensorType
 from . import loop_compiler, loop_sources
 from .loop_compiler import Build, NativeLoop, packer
-from .loop_emitter import CALLS_HOST
+from .loop_control_flow import CALLS_HOST
 from .loop_sources import Source
 from .loop_values import Unsupported
 

@@ -120,6 +120,6 @@ def is_native(program: Program, lanes: Lanes) -> bool:
 
 def operators_of(program: Program, lanes: Lanes) -> set[str]:
     """Return the names of the operators that this program comes down to."""
-    body = loop_emitter._spelled_out(_scan_over(program, lanes).body)
+    body = loop_emitter.spelled_out(_scan_over(program, lanes).body)
     targets = [n.target for n in body.module.graph.nodes if n.op == "call_function"]
     return {getattr(target, "__name__", "").split(".")[0] for target in targets}
