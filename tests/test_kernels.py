@@ -8,7 +8,7 @@ import pytest
 import torch
 from oracle import agree
 
-from jaxish._compile import executable, inductor, kernels, masks, native_loop, registry
+from jaxish._compile import executable, inductor, kernels, loop_compiler, masks, registry
 from jaxish._core import config, graph
 from jaxish._core.graph import TensorType
 from jaxish._core.target import INDUCTOR
@@ -52,7 +52,7 @@ def test_long_draws_are_compiled_at_the_first_call(monkeypatch):
 
 def test_a_compiler_without_openmp(monkeypatch):
     monkeypatch.setattr(draws, "_counting", functools.cache(draws._counting.__wrapped__))
-    monkeypatch.setattr(native_loop, "_OPENMP", "-fno-such-option")
+    monkeypatch.setattr(loop_compiler, "_OPENMP", "-fno-such-option")
     agree(lambda j: j.random.uniform(j.random.key(6), (70_000,)), rtol=0, atol=0)
 
 

@@ -9,7 +9,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, executable, native_loop
+from jaxish._compile import background, executable, loop_sources, native_loop
 from jaxish._compile.loop_values import Unsupported
 from jaxish._core import config
 
@@ -159,7 +159,7 @@ def test_a_graph_that_calls_python_in_all_branches_is_left_to_the_backend():
 
 
 def test_large_graphs_are_left_to_the_backend():
-    assert not native_loop.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (20000,))))
+    assert not loop_sources.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (20000,))))
 
 
 def long_scan(x):
@@ -195,7 +195,7 @@ def test_loops_that_take_long_are_left_to_run_in_parts(tier, automatic, monkeypa
 def test_a_graph_that_does_not_compile_goes_to_the_worker(automatic, monkeypatch):
     asked = []
     monkeypatch.setattr(executable.Executable, "_submit", lambda self: (asked.append(1), self._use(self.direct)))
-    monkeypatch.setattr(native_loop, "PRELUDE", "this is no C++\n")
+    monkeypatch.setattr(loop_sources, "PRELUDE", "this is no C++\n")
     jitted = jaxish.jit(lambda x: x * 12345.678 + 1)
     deadline = time.monotonic() + 100
     while not asked:

@@ -13,7 +13,7 @@ import pytest
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, loop_indexing, loop_values, native_loop
+from jaxish._compile import background, loop_compiler, loop_indexing, loop_sources, loop_values, native_loop
 from jaxish._core import config
 
 pytestmark = pytest.mark.usefixtures("compiled", "unoptimized_jax")
@@ -364,7 +364,7 @@ def test_draws_in_a_loop(draw, refused):
 
 def source_of(function, *args):
     scan = _scan_in(jaxish.jit(function), *args)
-    return native_loop.scan_source(scan.body, scan.consts, scan.carries).text
+    return loop_sources.scan_source(scan.body, scan.consts, scan.carries).text
 
 
 SAME_IN_ALL_STEPS = {
@@ -426,7 +426,7 @@ def test_a_loop_is_compiled_once_for_its_text():
 
     first, second = source_of(loop, 1.0), source_of(loop, 2.0)
     assert first == second
-    assert native_loop.compile_source(first) is native_loop.compile_source(second)
+    assert loop_compiler.compile_source(first) is loop_compiler.compile_source(second)
 
 
 def test_one_body_serves_loops_with_different_predicates():
@@ -626,7 +626,7 @@ def test_a_long_loop_becomes_native_in_its_first_call():
 
 def test_short_loops_that_run_once_compile_nothing(monkeypatch):
     monkeypatch.setattr(native_loop, "_PATIENCE", 1e9)
-    monkeypatch.setattr(native_loop, "_begun", lambda *_: pytest.fail("a loop was compiled"))
+    monkeypatch.setattr(loop_compiler, "begun", lambda *_: pytest.fail("a loop was compiled"))
     monkeypatch.setattr(background.Compiler, "submit", lambda self, executable: pytest.fail("a body was compiled"))
     with config.jit_tier("auto"):
         for factor in range(5):
@@ -637,7 +637,7 @@ def test_short_loops_that_run_once_compile_nothing(monkeypatch):
 def test_a_loop_that_the_compiler_refuses_goes_on_step_by_step(monkeypatch, caplog):
     monkeypatch.setattr(native_loop, "_PATIENCE", 0)
     monkeypatch.setattr(native_loop, "_PAUSE", 0)
-    monkeypatch.setattr(native_loop, "extra_flags", ["-no-such-flag"])
+    monkeypatch.setattr(loop_compiler, "extra_flags", ["-no-such-flag"])
     with config.jit_tier("auto"):
         agree(lambda j: j.lax.fori_loop(0, 20_000, lambda i, c: (c * 5 + i) % 1013, 1))
     assert "step by step" in caplog.text
@@ -645,8 +645,8 @@ def test_a_loop_that_the_compiler_refuses_goes_on_step_by_step(monkeypatch, capl
 
 def test_a_compiler_that_nobody_waits_for_is_ended():
     source = source_of(lambda c: jaxish.lax.scan(lambda c, _: (c * 0.123 + 4567, c), c, None, length=3), 1.0)
-    build = native_loop._begun(source + "// compiled by nobody yet\n" + f"// {np.random.rand()}")
-    assert isinstance(build, native_loop._Build)
+    build = loop_compiler.begun(source + "// compiled by nobody yet\n" + f"// {np.random.rand()}")
+    assert isinstance(build, loop_compiler.Build)
     process, folder = build._running[0], build._folder
     assert folder.exists()
     del build
@@ -656,7 +656,7 @@ def test_a_compiler_that_nobody_waits_for_is_ended():
 
 @pytest.mark.parametrize("name", ["scan", "reversed scan", "columns", "fori", "while", "vmap of while", "no results"])
 def test_native_loops_run_in_parts(monkeypatch, name):
-    monkeypatch.setattr(native_loop, "_at_once", lambda *emitters: 1)
+    monkeypatch.setattr(loop_sources, "_at_once", lambda *emitters: 1)
     monkeypatch.setattr(native_loop, "_next_count", lambda count, seconds: 3)
     agree(SWITCHING[name], atol=1e-5, rtol=1e-5)
 

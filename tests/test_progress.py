@@ -41,7 +41,7 @@ def test_what_compiles_in_the_background_is_told_by_the_name_of_its_function(tmp
 
 
 def test_small_functions_are_told_of(tmp_path):
-    program = "from jaxish._compile import native_loop\nf = jax.jit(wave)\nwhile not native_loop._loaded: f(1.0)"
+    program = "from jaxish._compile import loop_compiler\nf = jax.jit(wave)\nwhile not loop_compiler._loaded: f(1.0)"
     assert told(tmp_path, program, "auto") == ["compiling wave", "wave runs compiled"]
 
 

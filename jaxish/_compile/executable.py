@@ -27,7 +27,7 @@ from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
-from . import background, loop_values, lowering, native_loop, progress, registry, structured
+from . import background, loop_sources, loop_values, lowering, native_loop, progress, registry, structured
 from .factored import rewriting
 
 
@@ -99,7 +99,7 @@ class Executable:
             return request.compile()
 
     def _may_be_written(self) -> bool:
-        return self.backend == registry.DEFAULT and self._is_one_function and native_loop.is_small(self.body)
+        return self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)
 
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return a small graph as one C++ function, None where it is not written out."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._core import config, graph
 from .._core.graph import Graph, TensorType
-from . import executable, lowering, native_loop
+from . import executable, loop_sources, lowering, native_loop
 
 _SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1, L2
 
@@ -62,7 +62,7 @@ class Kernel:
 
     def _native(self, key: Any, is_short: bool, inputs: Sequence[Tensor]) -> native_loop.Loop | None:
         body = self._body(key, 1, inputs)
-        source = functools.partial(native_loop.map_source, body, self.shared)
+        source = functools.partial(loop_sources.map_source, body, self.shared)
         return native_loop.ready(body, "kernel", source, waits=not is_short, at_once=not is_short)
 
     def _by_parts(

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import fx
 
-from .loop_operators import OPERATORS
-from .loop_values import Unsupported, Value, broadcast, loops_over
+from .loop_emitter import Emitter, carry_over
+from .loop_operators import OPERATORS, REDUCTIONS
+from .loop_values import Unsupported, Value, broadcast, in_buffer, loops_over
 
 
 class NeedsMemory(Unsupported):
@@ -159,3 +161,82 @@ def _combined(step: str, dtype: torch.dtype, first: str, second: str) -> str:
     if form is None:
         raise Unsupported(f"{step} of {dtype}")
     return form.format(first, second)
+
+
+_Indices = Sequence[fx.Node | None]
+
+
+def _index(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, given: _Indices) -> Value:
+    return taken(shape, x, _places(emitter, [n and emitter.values[n] for n in given]))
+
+
+def _index_select(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value
+) -> Value:
+    return taken(shape, x, _places(emitter, [*[None] * (dim % len(x.shape)), places]))
+
+
+def _places(emitter: Emitter, given: Sequence[Value | None]) -> list[Value | None]:
+    return [v if v is None else emitter.stored(v) for v in given]
+
+
+def _gather(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value) -> Value:
+    return gathered(shape, x, dim % len(x.shape), places)
+
+
+def _index_put(
+    emitter: Emitter,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    x: Value,
+    given: _Indices,
+    new: Value,
+    adds: bool = False,
+) -> Value:
+    places, new = _places(emitter, [n and emitter.values[n] for n in given]), emitter.stored(new)
+    return _changed(emitter, x, lambda x: put(x, places, new, adds))
+
+
+def _scatter_add(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value, new: Value
+) -> Value:
+    places, new = emitter.stored(places), emitter.stored(new)
+    return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), places, new))
+
+
+def _scatter_reduce(
+    emitter: Emitter,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    x: Value,
+    dim: int,
+    places: Value,
+    new: Value,
+    reduce: str,
+) -> Value:
+    if reduce not in REDUCTIONS or reduce == "mean" or not shape:
+        raise Unsupported(f"{reduce} of what is at the same place")
+    places, new, step = emitter.stored(places), emitter.stored(new), REDUCTIONS[reduce].step
+    return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), places, new, step))
+
+
+def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Value:
+    """Return x with elements set; what is no carry has several set in a copy."""
+    try:
+        return change(x)
+    except NeedsMemory:
+        name = emitter.declared(x.shape, x.dtype)
+        emitter.lines += carry_over([name], [x])
+        copy = in_buffer(name, x.shape, x.dtype, is_carry=True)
+        emitter.lines += change(replace(copy, spare=x.spare)).updates
+        return replace(copy, place=None, memory=None)
+
+
+STATEMENTS = {
+    "index": _index,
+    "index_select": _index_select,
+    "gather": _gather,
+    "index_put": _index_put,
+    "scatter_add": _scatter_add,
+    "scatter_reduce": _scatter_reduce,
+}

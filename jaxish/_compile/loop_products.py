@@ -4,8 +4,61 @@ A tile of rows by the numbers of one or a few vectors is summed up over the inne
 tiles of narrower vectors. Rows of a single column are dot products in several sums, which JAX's order is not, either.
 """
 
+import math
+from collections.abc import Sequence
+
+import torch
+
+from .loop_elements import element_of
+from .loop_emitter import Emitter
+from .loop_operators import C_TYPES, kind_of
+from .loop_values import Unsupported, Value, flat_index
+
 _FEW_PRODUCTS = 1 << 21  # of one matrix product: beyond, BLAS wins
-MOST_PRODUCTS = 1 << 27
+_MOST_PRODUCTS = 1 << 27
+
+
+def _product(
+    emitter: Emitter, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype, several: bool = False
+) -> Value:
+    inner, kind = left.shape[-1], C_TYPES[dtype]
+    if math.prod(shape) * inner > _MOST_PRODUCTS:
+        raise Unsupported("the matrix product is large")
+    if kind_of(dtype) in "bw" or left.dtype is not dtype or right.dtype is not dtype:
+        raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
+    batch = shape[0] if several else 1
+    rows, columns = math.prod(shape[several : len(left.shape) - 1]), math.prod(shape[len(left.shape) - 1 :])
+    places = [f"&{v.load(['0'] * len(v.shape))}" for v in map(emitter.in_order, (left, right))]
+    name, n = emitter.declared(shape, dtype), emitter.new_name("n")
+    emitter.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
+    given = zip([*places, name], [rows * inner, inner * columns, rows * columns], strict=True)
+    emitter.lines.append(
+        f"for (int {n} = 0; {n} < {batch}; ++{n}) "
+        f"product<{kind}, {rows}, {inner}, {columns}>({', '.join(f'{p}+{n}*{size}' for p, size in given)});"
+    )
+    return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+
+
+def _mm(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
+    return _product(emitter, left, right, shape, dtype)
+
+
+def _bmm(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
+    return _product(emitter, left, right, shape, dtype, several=True)
+
+
+def _cross(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, a: Value, b: Value, dim: int = -1) -> Value:
+    a, b, axis = emitter.held(a), emitter.held(b), dim % len(shape)
+
+    def load(index: Sequence[str]) -> str:
+        x, y = ([f"({i}+{d})%3" if n == axis else i for n, i in enumerate(index)] for d in (1, 2))
+        products = (f"{element_of(a, p, shape, dtype)} * {element_of(b, q, shape, dtype)}" for p, q in ((x, y), (y, x)))
+        return f"({' - '.join(products)})"
+
+    return Value(shape, dtype, load)
+
+
+STATEMENTS = {"mm": _mm, "mv": _mm, "dot": _mm, "bmm": _bmm, "linalg_cross": _cross}
 
 PRELUDE = (
     f"constexpr int64_t FEW_PRODUCTS = {_FEW_PRODUCTS};\n"

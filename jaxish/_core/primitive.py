@@ -49,7 +49,7 @@ class Primitive:
 
     is_elementwise = False  # whether each element of the result is made of one element of each operand, broadcast
     places_results = False  # whether it lays its results over devices
-    is_instruction = False  # whether loops in C++ (`_compile/loop_emitter.py`) have it as an operation of its own
+    is_instruction = False  # whether loops in C++ (`_compile/loop_nodes.py`) have it as an operation of its own
     factorizes = False  # whether it factorizes matrices, which C++ does by LAPACK whatever their size
     rules: tuple[str, ...] = ()  # the attributes that say how it is transformed, and nothing of what it computes
 

@@ -13,7 +13,7 @@ import torch
 import values
 from agreement import differences, is_ordinary
 
-from jaxish._compile import native_loop
+from jaxish._compile import loop_sources, native_loop
 from jaxish._compile.loop_operators import C_TYPES, OPERATORS, kind_of
 from jaxish._core import graph
 from jaxish._core.graph import TensorType
@@ -69,7 +69,7 @@ def check(dtype: torch.dtype, count: int, random: np.random.Generator) -> tuple[
 
     row = TensorType((1,), dtype, _CPU)
     body = graph.trace(run, [TensorType((), torch.int64, _CPU), row, row]).graph
-    loop = native_loop._compiled(lambda: native_loop.map_source(body, 0))
+    loop = native_loop._compiled(lambda: loop_sources.map_source(body, 0))
     assert loop is not None
     given = [torch.from_numpy(v) for v in (x, y)]
     found = loop([torch.tensor(0), *given], [TensorType((count,), t.dtype, _CPU) for t in body.out_types], count)

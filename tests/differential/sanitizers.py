@@ -31,10 +31,10 @@ def _run(lanes: int, ways: list[str]) -> int:
     from programs import every
 
     import jaxish
-    from jaxish._compile import native_loop
+    from jaxish._compile import loop_compiler
     from jaxish._compile.loop_operators import C_TYPES
 
-    native_loop.extra_flags += FLAGS
+    loop_compiler.extra_flags += FLAGS
     count = 0
     for dtype in C_TYPES:
         name = str(dtype).removeprefix("torch.")

@@ -12,7 +12,7 @@ import numpy as np
 from programs import Program
 
 import jaxish
-from jaxish._compile import loop_emitter, loop_values, native_loop
+from jaxish._compile import loop_emitter, loop_sources, loop_values
 from jaxish._core import config
 
 Lanes = Sequence[np.ndarray]
@@ -112,7 +112,7 @@ def is_native(program: Program, lanes: Lanes) -> bool:
     """Tell whether a scan over this program is one C++ function."""
     scan = _scan_over(program, lanes)
     try:
-        native_loop.scan_source(scan.body, scan.consts, scan.carries)
+        loop_sources.scan_source(scan.body, scan.consts, scan.carries)
     except loop_values.Unsupported:
         return False
     return True
@@ -120,6 +120,6 @@ def is_native(program: Program, lanes: Lanes) -> bool:
 
 def operators_of(program: Program, lanes: Lanes) -> set[str]:
     """Return the names of the operators that this program comes down to."""
-    body = loop_emitter._spelled_out(_scan_over(program, lanes).body)
+    body = loop_emitter.spelled_out(_scan_over(program, lanes).body)
     targets = [n.target for n in body.module.graph.nodes if n.op == "call_function"]
     return {getattr(target, "__name__", "").split(".")[0] for target in targets}

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._compile import executable, lowering, native_loop
+from ..._compile import executable, loop_sources, lowering, native_loop
 from ..._compile.structured import Opaque
 from ..._core import config, derived, errors, graph, residuals, symbolic_sizes, tree, unsigned
 from ..._core.array import Array, as_array, from_kind, tensor_of
@@ -60,10 +60,10 @@ class Scan(Opaque):
             return native(inputs, self.out_types(*inputs), self.length, self.reverse)
         return self._run_steps(*inputs)
 
-    def _native(self) -> tuple[Graph, Any, Callable[[], native_loop.Source]]:
+    def _native(self) -> tuple[Graph, Any, Callable[[], loop_sources.Source]]:
         """Return by what `native_loop` knows the loop."""
         counts = (self.consts, self.carries)
-        return self.body, counts, lambda: native_loop.scan_source(self.body, *counts)
+        return self.body, counts, lambda: loop_sources.scan_source(self.body, *counts)
 
     def _run_steps(self, *inputs: Tensor) -> list[Tensor]:
         consts, carry, xs = self._parts(inputs)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._compile import executable, lowering, native_loop
+from ..._compile import executable, loop_sources, lowering, native_loop
 from ..._compile.structured import Opaque
 from ..._core import config, derived, dtypes, graph, tree
 from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
@@ -69,10 +69,10 @@ class While(Opaque):
             carry = step.run(*body_consts, *carry)
         return list(carry)
 
-    def _native(self) -> tuple[Graph, Any, Callable[[], native_loop.Source]]:
+    def _native(self) -> tuple[Graph, Any, Callable[[], loop_sources.Source]]:
         """Return by what `native_loop` knows the loop: its body may serve several predicates, and the other way round."""
         counts = (self.cond_consts, self.body_consts)
-        source = lambda: native_loop.while_source(self.cond, self.body, *counts)  # noqa: E731
+        source = lambda: loop_sources.while_source(self.cond, self.body, *counts)  # noqa: E731
         return self.body, (*counts, graph_identity(self.cond)), source
 
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:

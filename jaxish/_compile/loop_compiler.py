@@ -1,0 +1,175 @@
+"""C++ functions compiled by the machine's compiler, loaded, and kept in the cache on disk, under a hash of their text."""
+
+import _ctypes
+import contextlib
+import ctypes
+import functools
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import weakref
+from collections.abc import Callable, Sequence
+
+from .._core import cache, machine
+from . import lapack, progress
+from .loop_sources import IN_PARTS
+
+# More flags for the compiler: the harness in tests/differential has the loops that it runs checked as they run.
+extra_flags: list[str] = []
+
+_OPENMP = "-fopenmp"  # torch's own, where it is called libgomp.so.1; a compiler without it ignores the pragma
+
+
+class NativeLoop:
+    """A compiled loop: call it with the places of inputs and outputs in memory, length and direction."""
+
+    def __init__(self, library: pathlib.Path) -> None:
+        """Load the library; its file is not needed any more. Raises `OSError`."""
+        loaded = ctypes.CDLL(str(library))
+        weakref.finalize(self, _ctypes.dlclose, loaded._handle).atexit = False
+        lapack.connect(loaded)
+        self.function = loaded.loop
+        # All in one row of bytes, given as the place where they lie: a fifth of the time of ctypes' own conversions.
+        self.function.argtypes = [ctypes.c_char_p]
+        self.function.restype = None
+
+    def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int = 1, how: int = 0) -> None:
+        """Run the loop on contiguous inputs, filling contiguous outputs.
+
+        `how` is whether it runs in reverse, or by how many threads where its steps are independent.
+        """
+        self.function(packer(2 + len(inputs) + len(outputs))(length, how, *inputs, *outputs))
+
+
+@functools.cache
+def packer(count: int) -> Callable[..., bytes]:
+    """Return what puts so many numbers and places into the row of bytes that a compiled function is given."""
+    return struct.Struct(f"{count}P").pack
+
+
+_loaded: "weakref.WeakValueDictionary[str, NativeLoop]" = weakref.WeakValueDictionary()
+
+
+def compile_source(source: str) -> NativeLoop | None:
+    """Compile a loop, or take it from the cache on disk; None where there is no compiler. Raises `cache.Unusable`."""
+    found = begun(source)
+    return found.waited_for() if isinstance(found, Build) else found
+
+
+def begun(source: str, name: str = "a loop") -> "Build | NativeLoop | None":
+    """Take a loop from the cache on disk, or start the compiler; None where there is none. Raises `cache.Unusable`."""
+    compiler = machine.compiler()
+    if compiler is None:
+        return None
+    # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
+    command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off"]
+    command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
+    if IN_PARTS in source:
+        command.append(_OPENMP)
+    key = cache.key_of(command, source)
+    loop = _loaded.get(key) or _from_cache(key)
+    if loop is None:
+        return Build(key, command, source, name)
+    _loaded[key] = loop
+    return loop
+
+
+def _from_cache(key: str) -> NativeLoop | None:
+    with cache.scratch() as folder:
+        if cache.read(key, folder):
+            try:
+                return NativeLoop(folder / "loop.so")
+            except OSError as error:
+                cache.discard(key, f"could not be loaded ({error})")
+    return None
+
+
+_MOST_COMPILERS = max((os.cpu_count() or 1) // 2, 1)  # for small graphs at a time, beside the program
+_builds: "weakref.WeakSet[Build]" = weakref.WeakSet()
+
+
+def has_room() -> bool:
+    """Tell whether a compiler may be started for a small graph beside those that are at work."""
+    return sum(build.is_running for build in _builds) < _MOST_COMPILERS
+
+
+class Build:
+    """A compiler at work on a loop. It is ended when nobody waits for it any more, and with the process."""
+
+    def __init__(self, key: str, command: Sequence[str], source: str, name: str) -> None:
+        self._key = key
+        with cache.scratch(lasting=True) as self._folder:  # not for as long as the context: a fork would end its copy
+            text, self._library = self._folder / "loop.cpp", self._folder / "loop.so"
+        try:
+            text.write_text(source)
+        except OSError:
+            cache.check_room()
+            raise
+        command = [*command, str(text), "-o", str(self._library)]
+        # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
+        self._others = iter([command, *([[c for c in command if c != _OPENMP]] if _OPENMP in command else [])])
+        self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
+        self._tell = progress.begun(name)
+        self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
+        _builds.add(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the compiler is still at work."""
+        return self._running[0].poll() is None
+
+    def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        with open(self._folder / "said", "wb") as said:
+            # In a session of its own: Ctrl-C is not its business.
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+
+    def loop(self) -> NativeLoop | None:
+        """Return the loop if it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""
+        process = self._running[0]
+        if process.poll() is None:
+            return None
+        try:
+            loop = NativeLoop(self._library)
+        except OSError:
+            other = next(self._others, None)
+            if other is not None:
+                self._running[0] = self._start(other)
+                return None
+            said = (self._folder / "said").read_text(errors="replace")
+            self._end()
+            cache.check_room()
+            self._tell("could not be compiled")
+            raise RuntimeError(f"{process.args[0]} could not compile a loop: {said}") from None  # pyright: ignore
+        for name in ("loop.cpp", "said"):
+            (self._folder / name).unlink(missing_ok=True)  # another thread may have been here
+        cache.write(self._key, self._folder)
+        self._end()
+        if _loaded.get(self._key) is None:  # another thread may have been here
+            self._tell("runs compiled")
+        _loaded[self._key] = loop
+        return loop
+
+    def wait(self) -> None:
+        """Wait until there is something to look at."""
+        self._running[0].wait()
+
+    def waited_for(self) -> NativeLoop:
+        """Return the loop when it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""
+        while (loop := self.loop()) is None:
+            self.wait()
+        return loop
+
+
+def _ended(owner: int, running: "list[subprocess.Popen[bytes]]", folder: pathlib.Path) -> None:
+    """End a compiler, and remove what it was at; a fork leaves that to the process whose it is."""
+    if owner != os.getpid():
+        return
+    for process in running:
+        if process.poll() is None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+            process.wait()
+    shutil.rmtree(folder, ignore_errors=True)

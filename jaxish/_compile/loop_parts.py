@@ -1,0 +1,166 @@
+"""Arrays of a native loop that are made of parts: joined, stacked, padded, and zeros with a part of another set in.
+
+The latter are what reading a part, a triangle or a diagonal is differentiated to. They are no statements: an element is
+that of the part or another, as its index says.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from .loop_elements import element_of, filled, literal
+from .loop_emitter import Emitter
+from .loop_indexing import with_spare
+from .loop_values import Unsupported, Value, flat_index, loops_over
+from .loop_views import reshape
+
+
+def _joined(
+    emitter: Emitter, parts: Sequence[tuple[Value, int]], dim: int, shape: tuple[int, ...], dtype: torch.dtype
+) -> Value:
+    """Emit a buffer of `shape` filled with parts, each from its place along `dim` on."""
+    target = emitter.declared(shape, dtype)
+    for part, start in parts:
+        index = [f"i{d}" for d in range(len(shape))]
+        place = [f"({i}+{start})" if d == dim else i for d, i in enumerate(index)]
+        emitter.lines.append(
+            f"{loops_over(index, part.shape)}{target}[{flat_index(place, shape)}] = "
+            f"{element_of(part, index, part.shape, dtype)};"
+        )
+    return Value(shape, dtype, lambda i: f"{target}[{flat_index(i, shape)}]")
+
+
+def _cat(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, nodes: Sequence[fx.Node], dim: int = 0) -> Value:
+    dim %= len(shape)
+    # torch joins arrays of one element-less dimension with those of any rank.
+    parts = [v for v in map(emitter.values.__getitem__, nodes) if len(v.shape) == len(shape)]
+    if len(nodes) == 2 and _is_first_slice(nodes[1], nodes[0], dim):
+        return with_spare(parts[0], dim)
+    starts = itertools.accumulate((p.shape[dim] for p in parts), initial=0)
+    return _joined(emitter, list(zip(parts, starts, strict=False)), dim, shape, dtype)
+
+
+def _is_first_slice(part: fx.Node, whole: fx.Node, dim: int) -> bool:
+    return part.target is torch.ops.aten.slice.Tensor and part.args == (whole, dim, 0, 1)
+
+
+def _stack(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, nodes: Sequence[fx.Node], dim: int = 0
+) -> Value:
+    dim %= len(shape)
+    one = (*shape[:dim], 1, *shape[dim + 1 :])
+    parts = [(reshape(one, emitter.values[n]), place) for place, n in enumerate(nodes)]
+    return _joined(emitter, parts, dim, shape, dtype)
+
+
+def _inserted(
+    dtype: torch.dtype,
+    x: Value | None,
+    part: Value,
+    place: Callable[[Sequence[str]], tuple[str, list[str]]],
+    shape: tuple[int, ...],
+) -> Value:
+    """Return an array with the elements of `part` where `place` says so, and those of x, or zeros, elsewhere."""
+    if part.dtype is not dtype or not math.prod(part.shape):
+        raise Unsupported(f"a part of {part.dtype} and shape {part.shape}")
+
+    def load(index: Sequence[str]) -> str:
+        test, inner = place(index)
+        return f"(({test}) ? ({part.load(inner)}) : ({literal(0, dtype) if x is None else x.load(index)}))"
+
+    return Value(shape, dtype, load)
+
+
+def _constant_pad_nd(
+    shape: tuple[int, ...], dtype: torch.dtype, x: Value, widths: Sequence[int], number: Any = 0
+) -> Value:
+    first = [0] * len(shape)
+    first[len(shape) - len(widths) // 2 :] = widths[-2::-2]  # the last dimension's come first
+    around = None if number == 0 else filled(shape, dtype, number)
+
+    def place(index: Sequence[str]) -> tuple[str, list[str]]:
+        inner = [f"(({i})-({f}))" for i, f in zip(index, first, strict=True)]
+        return " && ".join(f"{i} >= 0 && {i} < {n}" for i, n in zip(inner, x.shape, strict=True)), inner
+
+    return _inserted(dtype, around, x, place, shape)
+
+
+def _tril(shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
+    return _inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) <= {diagonal}", [*i]), shape)
+
+
+def _triu(shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
+    return _inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) >= {diagonal}", [*i]), shape)
+
+
+def _diag_embed(
+    shape: tuple[int, ...], dtype: torch.dtype, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
+) -> Value:
+    row, column = dim1 % len(shape), dim2 % len(shape)
+
+    def place(index: Sequence[str]) -> tuple[str, list[str]]:
+        others = [i for d, i in enumerate(index) if d not in (row, column)]
+        first = index[row] if offset >= 0 else index[column]
+        return f"({index[column]})-({index[row]}) == {offset}", [*others, first]
+
+    return _inserted(dtype, None, x, place, shape)
+
+
+def _diagonal_backward(shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], *where: int) -> Value:
+    return _diag_embed(shape, dtype, part, *where)
+
+
+def _select_backward(
+    shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], dim: int, index: int
+) -> Value:
+    axis = dim % len(shape)
+    return _inserted(
+        dtype, None, part, lambda i: (f"({i[axis]}) == {index % shape[axis]}", [*i[:axis], *i[axis + 1 :]]), shape
+    )
+
+
+def _slice_backward(shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], *bounds: int) -> Value:
+    return _slice_in(shape, dtype, None, part, *bounds)
+
+
+def _slice_scatter(shape: tuple[int, ...], dtype: torch.dtype, x: Value, part: Value, *bounds: int) -> Value:
+    return _slice_in(shape, dtype, x, part, *bounds)
+
+
+def _slice_in(
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    x: Value | None,
+    part: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Value:
+    axis = dim % len(shape)
+    first, stop, _ = slice(start, end, step).indices(shape[axis])
+
+    def place(index: Sequence[str]) -> tuple[str, list[str]]:
+        i, behind = index[axis], f"(({index[axis]})-{first})"
+        test = f"({i}) >= {first} && ({i}) < {stop} && {behind} % {step} == 0"
+        return test, [*index[:axis], f"{behind}/{step}", *index[axis + 1 :]]
+
+    return _inserted(dtype, x, part, place, shape)
+
+
+STATEMENTS = {"cat": _cat, "stack": _stack}
+
+EXPRESSIONS = {
+    "constant_pad_nd": _constant_pad_nd,
+    "tril": _tril,
+    "triu": _triu,
+    "diag_embed": _diag_embed,
+    "diagonal_backward": _diagonal_backward,
+    "select_backward": _select_backward,
+    "slice_backward": _slice_backward,
+    "slice_scatter": _slice_scatter,
+}

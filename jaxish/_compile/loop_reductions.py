@@ -1,0 +1,189 @@
+"""Rows of a native loop's arrays folded: sums and extrema, where they are, running sums, and softmax, which divides by sums."""
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import torch
+
+from .loop_elements import element_of, elementwise
+from .loop_emitter import Emitter
+from .loop_operators import C_TYPES, OPERATORS, REDUCTIONS, kind_of
+from .loop_values import Unsupported, Value, flat_index, in_buffer, loops_over
+from .loop_views import reshape
+
+
+def reduction(
+    emitter: Emitter,
+    name: str,
+    kwargs: Mapping[str, Any],
+    args: Sequence[Any],
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+) -> Value:
+    """Emit what one of `REDUCTIONS` makes of its arguments, as torch's operator is given them."""
+    x: Value = args[0]
+    rank, folded, kind = len(x.shape), REDUCTIONS[name], C_TYPES[dtype]
+    start, step = folded.start(dtype), OPERATORS[folded.step].form(dtype)
+    if start is None or step is None:
+        raise Unsupported(f"{name} of {dtype}")
+    dims = args[1] if len(args) > 1 and args[1] is not None else list(range(rank))
+    axes = {d % rank for d in ([dims] if isinstance(dims, int) else dims) or range(rank)} if rank else set()
+    scale = "{0}"
+    if name == "mean":
+        # A quotient by a complex number would keep an infinity that JAX's product loses.
+        count = math.prod(x.shape[a] for a in axes)
+        scale = f"{{0}} * ({kind})(1. / {count})" if dtype.is_complex else f"{{0}} / ({kind}){count}"
+    return _folded(emitter, x, axes, shape, dtype, start.replace("{T}", kind), step, scale)
+
+
+def _folded(
+    emitter: Emitter,
+    x: Value,
+    axes: Set[int],
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    start: str,
+    step: str,
+    scale: str,
+) -> Value:
+    """Emit loops in the order of memory that fold x along axes: the last ones in one go, others element by element."""
+    x = emitter.in_order(
+        Value(x.shape, dtype, lambda i, x=x: element_of(x, i, x.shape, dtype)) if x.dtype is not dtype else x
+    )
+    kind, rank, target = C_TYPES[dtype], len(x.shape), emitter.declared(shape, dtype)
+    index = [f"i{d}" for d in range(rank)]
+    kept = [d for d in range(rank) if d not in axes]
+    lead = max(kept, default=-1) + 1  # behind it all are folded
+    row = math.prod(x.shape[lead:])
+    free, sizes = [index[d] for d in kept], [x.shape[d] for d in kept]
+    element = f"{target}[{flat_index(free, sizes)}]"
+    value, loops = x.load([*index[:lead], *["0"] * (rank - lead)]), loops_over(index[:lead], x.shape[:lead])
+    if row > 1:
+        combined = step.format("a", "b")
+        value = f"folded<{row}>(&{value}, []({kind} a, {kind} b) {{ return ({kind})({combined}); }})"
+    if row and math.prod(x.shape[:lead]) == math.prod(sizes):
+        emitter.lines.append(f"{loops}{element} = {scale.format(value)};")
+    else:
+        emitter.lines.append(f"{loops_over(free, sizes)}{element} = {start};")
+        emitter.lines += [f"{loops}{element} = {step.format(element, value)};"] if row else []
+        emitter.lines.append(f"{loops_over(free, sizes)}{element} = {scale.format(element)};")
+    return in_buffer(target, shape, dtype)
+
+
+def _along(
+    emitter: Emitter,
+    x: Value,
+    dim: int,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    start: str,
+    step: str,
+    end: str = "",
+) -> Value:
+    """Emit a loop over each row of x along a dimension: `step` sees an element `now` at `r`, and writes `{result}`.
+
+    A result without that dimension is written at the `end`.
+    """
+    source, name = emitter.stored(x), emitter.declared(shape, dtype)
+    index = [f"i{d}" for d in range(len(x.shape))]
+    others, sizes = [*index[:dim], *index[dim + 1 :]], [*x.shape[:dim], *x.shape[dim + 1 :]]
+    element = [*others[:dim], "r", *others[dim:]]
+    result = f"{name}[{flat_index(element if len(shape) == len(x.shape) else others, shape)}]"
+    emitter.lines.append(
+        f"{loops_over(others, sizes)}{{ {start} for (int r = 0; r < {x.shape[dim]}; ++r) {{ "
+        f"const {C_TYPES[x.dtype]} now = {source.load(element)}; {step.replace('{result}', result)} }} "
+        f"{end.replace('{result}', result)} }}"
+    )
+    return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+
+
+def _place_of_most(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None, comparison: str
+) -> Value:
+    if dim is None or not x.shape:
+        x, dim = reshape((math.prod(x.shape),), x), 0
+    dim %= len(x.shape)
+    start = f"{C_TYPES[x.dtype]} most = 0; int64_t place = 0;"
+    step = f"if (r == 0 || now {comparison} most || (is_nan(now) && !is_nan(most))) {{ most = now; place = r; }}"
+    row = (*x.shape[:dim], *x.shape[dim + 1 :])
+    return reshape(shape, _along(emitter, x, dim, row, dtype, start, step, "{result} = place;"))
+
+
+def _argmax(
+    emitter: Emitter,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    x: Value,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Value:
+    return _place_of_most(emitter, shape, dtype, x, dim, ">")
+
+
+def _argmin(
+    emitter: Emitter,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    x: Value,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Value:
+    return _place_of_most(emitter, shape, dtype, x, dim, "<")
+
+
+def _running(
+    emitter: Emitter, name: str, start: int, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int
+) -> Value:
+    form = OPERATORS[name].form(dtype)
+    if form is None or not shape:
+        raise Unsupported(f"a running {name} of {dtype}")
+    # As torch does: what is accumulated is wider than what comes out.
+    wide = {"f": "double", "c": "Complex<double>"}.get(kind_of(dtype), C_TYPES[dtype])
+    step = f"total = {form.format('total', f'convert<{wide}>(now)')}; {{result}} = total;"
+    return _along(emitter, x, dim % len(shape), shape, dtype, f"{wide} total = {start};", step)
+
+
+def _cumsum(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> Value:
+    return _running(emitter, "add", 0, shape, dtype, x, dim)
+
+
+def _cumprod(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> Value:
+    return _running(emitter, "mul", 1, shape, dtype, x, dim)
+
+
+def _softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
+    powers, total = _softmax_parts(emitter, shape, dtype, x, dim)[1:]
+    return _combined("div", powers, total)
+
+
+def _log_softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
+    shifted, _powers, total = _softmax_parts(emitter, shape, dtype, x, dim)
+    return _combined("sub", shifted, _combined("log", total))
+
+
+def _softmax_parts(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int
+) -> tuple[Value, ...]:
+    """Return x below its greatest along a dimension, the exponentials of that, and their sum."""
+    if x.dtype is not dtype or not shape:
+        raise Unsupported(f"a softmax of {x.dtype} as {dtype}")
+    row = tuple(1 if d == dim % len(shape) else n for d, n in enumerate(shape))
+    greatest = reduction(emitter, "amax", {}, [x, dim, True], row, dtype)
+    shifted = emitter.stored(_combined("sub", x, greatest))
+    powers = emitter.stored(_combined("exp", shifted))
+    return shifted, powers, reduction(emitter, "sum", {}, [powers, dim, True], row, dtype)
+
+
+def _combined(name: str, *operands: Value) -> Value:
+    return elementwise(OPERATORS[name], name, operands, operands[0].shape, operands[0].dtype)
+
+
+STATEMENTS = {
+    "argmax": _argmax,
+    "argmin": _argmin,
+    "cumsum": _cumsum,
+    "cumprod": _cumprod,
+    "_softmax": _softmax,
+    "_log_softmax": _log_softmax,
+}

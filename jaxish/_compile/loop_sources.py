@@ -1,0 +1,235 @@
+"""Loops and small graphs as the text of one C++ function each: what it is given, what it fills, and how it may be run.
+
+What is written out within, step by step, loop_nodes.py says. Raises `Unsupported` where something is not.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from .._core import graph
+from .._core.graph import Graph, TensorType
+from . import lapack, loop_complex, loop_matrices, loop_products
+from .loop_emitter import Emitter, carry_over
+from .loop_nodes import value_of
+from .loop_operators import C_TYPES
+from .loop_prelude import PRELUDE
+from .loop_values import Unsupported, Value, in_buffer
+
+# Index variables are int.
+_MOST_BYTES = 1 << 31
+
+
+@dataclass(frozen=True)
+class Source:
+    """A loop in C++: its text, how many bytes each input has, and from which input on it has them per step.
+
+    The inputs `carried` are the carry, and the first results what it becomes. A loop that is `open_ended` makes at most
+    the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
+    steps take little time, by the elements that a step computes. `loops` is how many others there are within. Steps
+    that are `independent` are made by several threads at once.
+    """
+
+    text: str
+    sizes: list[int]
+    sliced: int
+    carried: range = range(0)
+    open_ended: bool = False
+    at_once: int = 1 << 62
+    name: str = "a loop"
+    loops: int = 0
+    independent: bool = False
+
+    def bytes_of_inputs(self, length: int) -> list[int]:
+        """Return how many bytes the inputs of a loop of this length have."""
+        return [*self.sizes[: self.sliced], *(size * length for size in self.sizes[self.sliced :])]
+
+
+def _pointer(name: str, position: int, type: TensorType, source: str) -> str:
+    kind = C_TYPES[type.dtype]
+    return f"{'const ' if source == 'in' else ''}{kind}* __restrict__ {name} = ({kind}*){source}[{position}];"
+
+
+def _size(type: TensorType) -> int:
+    return math.prod(type.shape)
+
+
+def _sizes(types: Sequence[TensorType]) -> list[int]:
+    """Return the bytes of tensors of these types. Raises `Unsupported` for what a loop cannot hold."""
+    sizes = []
+    for type in types:
+        if type.dtype not in C_TYPES or type.device.type != "cpu":
+            raise Unsupported(f"{type.dtype} on {type.device}")
+        sizes.append(_size(type) * type.dtype.itemsize)
+        if sizes[-1] >= _MOST_BYTES:
+            raise Unsupported("an input is large")
+    return sizes
+
+
+def _copied(carry: int, input: int, type: TensorType) -> str:
+    """Return the statement that begins with the carry that is given, unless it is in its place."""
+    size = f"sizeof({C_TYPES[type.dtype]}) * {_size(type)}"
+    return f"if (in[{input}] != out[{carry}]) std::memcpy(s{carry}, in[{input}], {size});"
+
+
+def _at_once(*emitters: Emitter) -> int:
+    return max((1 << 18) // sum(e.work for e in emitters), 1)
+
+
+def scan_source(body: Graph, consts: int, carries: int) -> Source:
+    """Return the C++ of a scan: inputs (consts, init, xs), outputs (carry, ys). Raises `Unsupported`."""
+    types, head = body.in_types, consts + carries
+    sizes = _sizes([*types, *body.out_types])[: len(types)]
+    names = [
+        *(f"c{i}" for i in range(consts)),
+        *(f"s{i}" for i in range(carries)),
+        *(f"x{i}" for i in range(len(types) - head)),
+    ]
+    values = [
+        in_buffer(f"({n}+step*{_size(t)})" if i >= head else n, t.shape, t.dtype, is_carry=consts <= i < head)
+        for i, (n, t) in enumerate(zip(names, types, strict=True))
+    ]
+    emitter = Emitter(body, value_of, changing={"step", *names[consts:head]})
+    results = emitter.emit(values, range(consts, head))
+    declared = [
+        _pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True)) if not consts <= i < head
+    ]
+    for i in range(carries):
+        declared.append(_pointer(f"s{i}", i, types[consts + i], "out"))
+        declared.append(_copied(i, consts + i, types[consts + i]))
+    y_types = body.out_types[carries:]
+    declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
+    stores = carry_over([f"(y{i}+step*{_size(t)})" for i, t in enumerate(y_types)], results[carries:])
+    stores += carry_over([f"s{i}" for i in range(carries)], results[:carries])
+    text = _function(
+        len(sizes),
+        [*declared, *emitter.fixed],
+        "for (int64_t n = 0; n < length; ++n)",
+        ["const int64_t step = reverse ? length - 1 - n : n;", *emitter.lines, *stores],
+        emitter.memory,
+    )
+    return Source(text, sizes, head, range(consts, head), at_once=_at_once(emitter))
+
+
+_MOST_OF_A_GRAPH = 16384  # elements of what a graph takes and returns together: beyond, kernels in parallel win
+_MOST_ALONE = 1 << 19  # if it factorizes matrices, or has complex numbers, which other compilers do not write out
+_MOST_WORK = 1 << 23  # elements that the loops of a graph compute: some 10 ms in which nothing can interrupt them
+
+
+def is_small(body: Graph) -> bool:
+    """Tell whether a graph is one that may become a C++ function (`Whole`)."""
+    elements = sum(map(_size, (*body.in_types, *body.out_types)))
+    if elements <= _MOST_OF_A_GRAPH or elements > _MOST_ALONE:
+        return elements <= _MOST_OF_A_GRAPH
+    types = map(graph.type_of, body.module.graph.nodes)
+    return loop_matrices.is_factorizing(body) or any(t is not None and t.dtype.is_complex for t in types)
+
+
+def graph_source(body: Graph, name: str = "a graph") -> Source:
+    """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
+
+    A graph that is `open_ended` sets a last output, an integer, where it gives up: its loops take longer than a function
+    may that cannot be interrupted, or a branch is taken that calls Python.
+    """
+    types = body.in_types
+    sizes = _sizes([*types, *body.out_types])[: len(types)]
+    emitter = Emitter(body, value_of, most_work=_MOST_WORK)
+    results = emitter.emit([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)], apart=True)
+    if emitter.work > _MOST_WORK:
+        raise Unsupported("the loops are long")
+    declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types)]
+    names = [f"y{i}" for i in range(len(results))]
+    declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]
+    declared += (
+        [f"int64_t* __restrict__ over = (int64_t*)out[{len(names)}];", "int64_t work = 0;"] if emitter.gives_up else []
+    )
+    stores = carry_over(names, results)
+    text = _function(
+        len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores], emitter.memory
+    )
+    return Source(text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops)
+
+
+def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:
+    """Return the C++ of a while loop: inputs (both constants, init), outputs the carry. Raises `Unsupported`."""
+    carry_types = body.out_types
+    names = [*(f"a{i}" for i in range(cond_consts)), *(f"b{i}" for i in range(body_consts))]
+    types = [*cond.in_types[:cond_consts], *body.in_types[:body_consts]]
+    sizes = _sizes([*types, *carry_types])
+    constants = [in_buffer(n, t.shape, t.dtype) for n, t in zip(names, types, strict=True)]
+    state = [in_buffer(f"s{i}", t.shape, t.dtype, is_carry=True) for i, t in enumerate(carry_types)]
+    declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
+    for i, type in enumerate(carry_types):
+        declared.append(_pointer(f"s{i}", i, type, "out"))
+        declared.append(_copied(i, len(names) + i, type))
+    declared.append(f"int64_t* __restrict__ going = (int64_t*)out[{len(carry_types)}];")
+    test, step = Emitter(cond, value_of), Emitter(body, value_of)
+    (holds,) = test.emit([*constants[:cond_consts], *state])
+    results = step.emit([*constants[cond_consts:], *state], range(body_consts, body_consts + len(state)))
+    tested = [*test.lines, f"if (!({holds.load([])})) {{ *going = 0; break; }}"]
+    inner = [*step.lines, *carry_over([f"s{i}" for i in range(len(state))], results)]
+    lines = ["{", *tested, "}", *inner]  # nothing of the test is read after it: both may lie in the same memory
+    memory = max(test.memory, step.memory)
+    text = _function(len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", lines, memory)
+    carried = range(len(names), len(sizes))
+    return Source(text, sizes, len(sizes), carried, open_ended=True, at_once=_at_once(test, step))
+
+
+def map_source(body: Graph, shared: int) -> Source:
+    """Return the C++ of an elementwise function: inputs (first position, shared, rows), outputs rows.
+
+    The body takes the position of one element, the shared tensors, and an element of each row; there are `length` of those.
+    """
+    types = body.in_types
+    sizes = _sizes([*types, *body.out_types])[: len(types)]
+    names = [f"{'c' if i <= shared else 'x'}{i}" for i in range(len(types))]
+    rows = [
+        in_buffer(n if i <= shared else f"({n}+n)", t.shape, t.dtype)
+        for i, (n, t) in enumerate(zip(names, types, strict=True))
+    ]
+    emitter = Emitter(body, value_of)
+    results = emitter.emit([Value((), torch.int64, lambda _: "(*c0 + n)"), *rows[1:]])
+    declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
+    declared += [_pointer(f"y{i}", i, t, "out") for i, t in enumerate(body.out_types)]
+    assert all(math.prod(r.shape) == 1 for r in [*rows[shared + 1 :], *results])
+    stores = [f"y{i}[n] = {r.load(['0'] * len(r.shape))};" for i, r in enumerate(results)]
+    lines = [*emitter.lines, *stores]
+    text = _function(len(sizes), declared, "for (int64_t n = begin; n < end; ++n)", lines, emitter.memory, IN_PARTS)
+    return Source(text, sizes, shared + 1, name="a draw", independent=True)
+
+
+_WHOLE = 'extern "C" void loop(const int64_t* given)'
+# Each thread has pointers of its own, of which the compiler knows that they do not overlap.
+_PART = "static void part(const int64_t* given, int64_t begin, int64_t end)"
+IN_PARTS = f"""{_WHOLE} {{
+  const int64_t length = given[0], threads = given[1];
+  #pragma omp parallel for num_threads(threads) if(threads > 1)
+  for (int64_t i = 0; i < threads; ++i) part(given, length * i / threads, length * (i + 1) / threads);
+}}
+"""
+
+
+def _function(
+    inputs: int, declared: Sequence[str], loop: str, body: Sequence[str], memory: int, caller: str = ""
+) -> str:
+    """Return the function, or a part of it that the `caller` calls."""
+    text = "\n    ".join(body)
+    shifts = [
+        f"const int32_t shift_{d} = shifts[{d}];"
+        for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
+    ]
+    given = [
+        *([] if caller else ["const int64_t length = given[0];", "const bool reverse = given[1];"]),
+        "const void* const* in = (const void* const*)(given + 2);",
+        f"void* const* out = (void* const*)in + {inputs};",
+        *([f"const Memory memory({memory});"] if memory else []),
+    ]
+    head = "\n  ".join([*given, *shifts, *declared])
+    signature = _PART if caller else _WHOLE
+    complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
+    table = lapack.TABLE if lapack.is_called(text) else ""
+    functions = f"{complex}{lapack.PRELUDE}{table}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
+    return f"{PRELUDE}{functions}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
