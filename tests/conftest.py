@@ -1,6 +1,7 @@
 """Tests run on the direct tier, unless they are about compilation: values are the same, and nothing compiles."""
 
 import ctypes
+import functools
 import os
 
 os.environ.setdefault("JAXISH_JIT_TIER", "direct")
@@ -39,6 +40,19 @@ def freed_memory():
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
     if trim is not None:
         trim(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_context():
+    """Have JAX write all of a file's programs in one MLIR context: a context of its own is most of what a small program's takes.
+
+    Contexts differ in nothing. They keep the constants of their programs, hence one for each file.
+    """
+    from jax._src.interpreters import mlir  # 0.10.2's; nothing public gives lowering a context
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlir, "make_ir_context", functools.cache(mlir.make_ir_context))
+        yield
 
 
 @pytest.fixture(scope="module")
