@@ -193,20 +193,19 @@ def test_binary_functions_agree_for_every_dtype(name):
         )
 
 
-@pytest.mark.parametrize("name", ["add", "multiply", "true_divide", "maximum", "power", "less", "arctan2", "where"])
-def test_mixed_dtypes_and_python_scalars_promote(name):
-    def program(jax, a, b):
+@pytest.mark.parametrize("name, left, right, swapped", covering(
+    ["add", "multiply", "true_divide", "maximum", "power", "less", "arctan2", "where"],
+    ["bool", "int8", "uint16", "float16", "float32"], [True, 2, 2.5, "int32", "uint8", "bfloat16"], [False, True],
+))  # fmt: skip
+def test_mixed_dtypes_and_python_scalars_promote(name, left, right, swapped):
+    def program(jax):
+        x, y = array(jax, left), array(jax, right, 1) if isinstance(right, str) else right
         f = getattr(jax.numpy, name)
-        return f(a > 0, a, b) if name == "where" else f(a, b)
+        if name == "where":
+            return f(x > 0, y, x) if swapped else f(x > 0, x, y)
+        return f(y, x) if swapped else f(x, y)
 
-    for left in ["bool", "int8", "uint16", "float16", "float32"]:
-        for right in [True, 2, 2.5, "int32", "uint8", "bfloat16"]:
-            agree(
-                lambda jax, x=left, y=right: program(jax, array(jax, x), array(jax, y, 1) if isinstance(y, str) else y),
-                rtol=1e-2,
-            )
-            if not isinstance(right, str):
-                agree(lambda jax, x=left, y=right: program(jax, y, array(jax, x)) if name != "where" else 0, rtol=1e-2)
+    agree(program, rtol=1e-2)
 
 
 OPERATORS = {
