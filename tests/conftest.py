@@ -18,8 +18,8 @@ jax.config.update("jax_platforms", "cpu")  # of JAX alone: jaxish is tested wher
 
 # Files that take longest. They start first: a worker that got one of them last would work alone.
 LONGEST = [
-    "cache", "scipy_stats", "background", "native_loop", "random_sharding", "differential", "control_flow", "scipy_signal",
-    "export", "compositions", "numpy_elementwise", "random_bits", "dropin", "dp_sgd", "programs", "notebooks", "docs",
+    "examples", "background", "native_loop", "cache", "differential", "dynamo", "scipy_stats", "factored", "random_sharding",
+    "export", "compositions", "interop_export", "random_bits", "control_flow", "dropin", "dp_sgd", "programs", "notebooks", "docs",
 ]  # fmt: skip
 
 
