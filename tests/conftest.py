@@ -1,6 +1,7 @@
 """Tests run on the direct tier, unless they are about compilation: values are the same, and nothing compiles."""
 
 import ctypes
+import functools
 import os
 
 os.environ.setdefault("JAXISH_JIT_TIER", "direct")
@@ -17,8 +18,8 @@ jax.config.update("jax_platforms", "cpu")  # of JAX alone: jaxish is tested wher
 
 # Files that take longest. They start first: a worker that got one of them last would work alone.
 LONGEST = [
-    "cache", "scipy_stats", "background", "native_loop", "random_sharding", "differential", "control_flow", "scipy_signal",
-    "export", "compositions", "numpy_elementwise", "random_bits", "dropin", "dp_sgd", "programs", "notebooks", "docs",
+    "examples", "background", "native_loop", "cache", "differential", "dynamo", "scipy_stats", "factored", "random_sharding",
+    "export", "compositions", "interop_export", "random_bits", "control_flow", "dropin", "dp_sgd", "programs", "notebooks", "docs",
 ]  # fmt: skip
 
 
@@ -39,6 +40,19 @@ def freed_memory():
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
     if trim is not None:
         trim(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_context():
+    """Have JAX write all of a file's programs in one MLIR context: a context of its own is most of what a small program's takes.
+
+    Contexts differ in nothing. They keep the constants of their programs, hence one for each file.
+    """
+    from jax._src.interpreters import mlir  # 0.10.2's; nothing public gives lowering a context
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlir, "make_ir_context", functools.cache(mlir.make_ir_context))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,11 @@
 
 `agree(program, *args)` calls `program(jax, *args)` with either library as its first argument. What comes back must
 have the same pytree structure, and its leaves the same values, dtype, weak type and shape; where JAX raises, jaxish
-must raise an error of the same class name.
+must raise an error of the same class name. With `at_once`, JAX compiles the whole program as one function of the args,
+which takes a part of the time where it would compile an operation at a time.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +19,12 @@ TOLERANCES = {2: 1e-2, 4: 1e-5, 8: 1e-12}  # relative, by bytes of a real elemen
 
 
 def agree(
-    program: Callable[..., Any], *args: Any, rtol: float | None = None, atol: float | None = None, weak: bool = True
-) -> None:
+    program: Callable[..., Any], *args: Any, rtol: float | None = None, atol: float | None = None, weak: bool = True,
+    at_once: bool = False,
+) -> None:  # fmt: skip
     """Assert that `program` gives the same result, or the same class of error, under JAX and under jaxish."""
     try:
-        wanted = program(jax, *args)
+        wanted = jax.jit(functools.partial(program, jax))(*args) if at_once else program(jax, *args)
     except Exception as error:
         wanted = error
     if isinstance(wanted, Exception):

@@ -9,6 +9,7 @@ from compositions import failures
 
 import jaxish
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
 CASES = composition_cases.cases()
 _SAMPLE = [name for name in CASES if zlib.crc32(name.encode()) % 12 == 0]
 
@@ -66,7 +67,14 @@ WRONG_BEFORE = [
 ]  # fmt: skip
 
 
+def one_of_two(text):
+    """Choose each composition, with each way of mapping the arguments, either eagerly or under jit."""
+    before, _, label = text.rpartition(" ")
+    composition = label.removeprefix("jit").strip("()")
+    return label.startswith("jit") == zlib.crc32(f"{before} {composition}".encode()) % 2
+
+
 @pytest.mark.parametrize("name", WRONG_BEFORE)
 def test_what_was_wrong_before(name):
-    found = dict(failures(name, CASES[name], lambda text: "-1" not in text))
+    found = dict(failures(name, CASES[name], one_of_two if " y:" in name else lambda text: True))
     assert not any(found.values()), {k: v for k, v in found.items() if v}

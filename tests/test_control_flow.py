@@ -433,4 +433,4 @@ def test_gradients_of_matrices_that_a_scan_multiplies_by(batched, reverse, steps
         mapped = xp.vmap(xp.grad(loss, (1, 4)), (None, None, None, 0, None))(w, v, m, xp.numpy.stack([x, -x]), own)
         return gradient, again, mapped, xp.jacfwd(xp.grad(loss, 1), 1)(w, v, m, x, own)
 
-    agree(program, w, v, m, x, own, rtol=1e-4, atol=1e-4)
+    agree(program, w, v, m, x, own, rtol=1e-4, atol=1e-4, at_once=True)

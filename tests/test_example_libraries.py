@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 
 def library(j, name):
     return importlib.import_module(f"{j.__name__}.example_libraries.{name}")

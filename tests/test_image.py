@@ -6,7 +6,7 @@ import pytest
 from expressions import agree_on
 from oracle import agree
 
-pytestmark = pytest.mark.usefixtures("older_emitters")
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
 
 METHODS = [method.name for method in jax.image.ResizeMethod]
 KERNELS = [name for name in METHODS if name != "NEAREST"]
@@ -94,13 +94,12 @@ def scaled(j, method, antialias):
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("method", KERNELS)
 def test_scale_and_translate(method, antialias):
-    def program(j):
-        how = j.image.ResizeMethod[method]
-        f, several = scaled(j, how, antialias), (np.array(SCALES, "float32"), np.array(TRANSLATIONS, "float32"))
-        one_by_one = [f(IMAGE, s, t) for s, t in zip(*several, strict=True)]
-        return one_by_one, j.vmap(f, (None, 0, 0))(IMAGE, *several), j.jit(f)(IMAGE, several[0][0], several[1][0])
+    def program(j, image, *several):
+        f = scaled(j, j.image.ResizeMethod[method], antialias)
+        one_by_one = [f(image, s, t) for s, t in zip(*several, strict=True)]
+        return one_by_one, j.vmap(f, (None, 0, 0))(image, *several), j.jit(f)(image, several[0][0], several[1][0])
 
-    agree(program)
+    agree(program, IMAGE, np.array(SCALES, "float32"), np.array(TRANSLATIONS, "float32"), at_once=True)
 
 
 @pytest.mark.parametrize("antialias", [True, False])
@@ -110,13 +109,13 @@ def test_derivatives(method, antialias, case):
     weights = np.random.default_rng(1).normal(size=(2, 6, 8)).astype("float32")
     scale, translation = np.array(SCALES[case], "float32"), np.array(TRANSLATIONS[case], "float32")
 
-    def program(j):
+    def program(j, image, scale, translation):
         f = scaled(j, j.image.ResizeMethod[method], antialias)
-        gradients = j.grad(lambda *args: (f(*args) * weights).sum(), (0, 1, 2))(IMAGE, scale, translation)
-        pushed = j.jvp(lambda s, t: f(IMAGE, s, t), (scale, translation), (translation, scale))
+        gradients = j.grad(lambda *args: (f(*args) * weights).sum(), (0, 1, 2))(image, scale, translation)
+        pushed = j.jvp(lambda s, t: f(image, s, t), (scale, translation), (translation, scale))
         return gradients, pushed
 
-    agree(program, rtol=1e-4, atol=1e-3)
+    agree(program, IMAGE, scale, translation, rtol=1e-4, atol=1e-3, at_once=True)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -72,12 +72,8 @@ def test_scatters(seed: int, name: str) -> None:
 def test_derivatives_and_batches(seed: int, name: str) -> None:
     operand, indices, updates, sizes, dims = draw(seed)
 
-    def program(jax: Any) -> Any:
-        x, u, i = (
-            jax.numpy.asarray(operand.astype("float32")),
-            jax.numpy.asarray(updates.astype("float32")),
-            jax.numpy.asarray(indices),
-        )
+    def program(jax: Any, *args: Any) -> Any:
+        x, u, i = map(jax.numpy.asarray, args)
 
         def total(x: Any, u: Any, i: Any) -> Any:
             read = jax.lax.gather(x, i, jax.lax.GatherDimensionNumbers(*dims), sizes, mode="fill", fill_value=0)
@@ -88,7 +84,8 @@ def test_derivatives_and_batches(seed: int, name: str) -> None:
         pair = jax.numpy.stack([x, x + 1]), jax.numpy.stack([u, u + 1]), jax.numpy.stack([i, i])
         return slopes(x, u, i), jax.vmap(total)(*pair), jax.vmap(slopes)(*pair), jax.jit(slopes)(x, u, i)
 
-    agree(program, rtol=1e-4)
+    args = operand.astype("float32"), updates.astype("float32"), np.asarray(indices)
+    agree(program, *args, rtol=1e-4, at_once=True)
 
 
 def test_only_the_last_of_repeated_updates_has_a_derivative() -> None:

@@ -184,7 +184,7 @@ RULES = {
 def test_rules_of_factorizations(rule: str, order: int) -> None:
     a = drawn(4, 4, dtype="float32") + np.diag(np.arange(4, dtype="float32"))
 
-    def program(jax: Any) -> Any:
+    def program(jax: Any, a: Any) -> Any:
         def total(x: Any) -> Any:
             leaves = jax.tree_util.tree_leaves(RULES[rule](jax.lax.linalg, x))
             weights = [jax.numpy.cos(jax.numpy.arange(1.0 * t.size)).reshape(t.shape) for t in leaves]
@@ -197,7 +197,7 @@ def test_rules_of_factorizations(rule: str, order: int) -> None:
             else jax.grad(lambda x: (slope(x) ** 2).sum())(jax.numpy.asarray(a))
         )
 
-    agree(program, rtol=2e-2, atol=2e-2)
+    agree(program, a, rtol=2e-2, atol=2e-2, at_once=True)
 
 
 def test_a_triangle_that_is_not_read_may_hold_anything() -> None:
@@ -251,7 +251,7 @@ def test_derivatives(name: str) -> None:
     a = drawn(4, 4, dtype="float32")
     a = a @ a.T + np.eye(4, dtype="float32")
 
-    def program(jax: Any) -> Any:
+    def program(jax: Any, a: Any) -> Any:
         linalg = jax.lax.linalg
         function = {
             "cholesky": linalg.cholesky,
@@ -265,7 +265,7 @@ def test_derivatives(name: str) -> None:
         slope = jax.grad(lambda t: (function(t) ** 2).sum())
         return slope(x), jax.vmap(slope)(jax.numpy.stack([x, x + jax.numpy.eye(4)])), jax.jvp(function, (x,), (x,))[1]
 
-    agree(program, rtol=1e-2, atol=1e-2)
+    agree(program, a, rtol=1e-2, atol=1e-2, at_once=True)
 
 
 def test_polar_decomposition_and_updates() -> None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 X, Y = np.arange(1.0, 4.0, dtype=np.float32), np.arange(2.0, 5.0, dtype=np.float32)
 CT = {"a": np.ones(3, np.float32), "b": np.float32(2)}
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from oracle import agree
 
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
+
 NAMES = [
     "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal", "kaiming_uniform", "lecun_normal",
     "lecun_uniform", "xavier_normal", "xavier_uniform", "normal", "uniform", "truncated_normal", "orthogonal",

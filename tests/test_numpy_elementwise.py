@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from combinations import covering
 from oracle import agree
 
 pytestmark = pytest.mark.usefixtures("unoptimized_jax")
@@ -192,20 +193,19 @@ def test_binary_functions_agree_for_every_dtype(name):
         )
 
 
-@pytest.mark.parametrize("name", ["add", "multiply", "true_divide", "maximum", "power", "less", "arctan2", "where"])
-def test_mixed_dtypes_and_python_scalars_promote(name):
-    def program(jax, a, b):
+@pytest.mark.parametrize("name, left, right, swapped", covering(
+    ["add", "multiply", "true_divide", "maximum", "power", "less", "arctan2", "where"],
+    ["bool", "int8", "uint16", "float16", "float32"], [True, 2, 2.5, "int32", "uint8", "bfloat16"], [False, True],
+))  # fmt: skip
+def test_mixed_dtypes_and_python_scalars_promote(name, left, right, swapped):
+    def program(jax):
+        x, y = array(jax, left), array(jax, right, 1) if isinstance(right, str) else right
         f = getattr(jax.numpy, name)
-        return f(a > 0, a, b) if name == "where" else f(a, b)
+        if name == "where":
+            return f(x > 0, y, x) if swapped else f(x > 0, x, y)
+        return f(y, x) if swapped else f(x, y)
 
-    for left in ["bool", "int8", "uint16", "float16", "float32"]:
-        for right in [True, 2, 2.5, "int32", "uint8", "bfloat16"]:
-            agree(
-                lambda jax, x=left, y=right: program(jax, array(jax, x), array(jax, y, 1) if isinstance(y, str) else y),
-                rtol=1e-2,
-            )
-            if not isinstance(right, str):
-                agree(lambda jax, x=left, y=right: program(jax, y, array(jax, x)) if name != "where" else 0, rtol=1e-2)
+    agree(program, rtol=1e-2)
 
 
 OPERATORS = {
@@ -231,16 +231,21 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators_agree(name):
-    op = OPERATORS[name]
-    for dtype in ["bool", "int8", "int32", "uint32", "float16", "float32", "complex64"]:
-        agree(lambda jax, d=dtype: op(array(jax, d), array(jax, d, 1)), rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
-        for scalar in [2, 300, 2.5, True, np.float32(1.5), np.int8(3)]:
-            if scalar == 300 and dtype == "complex64" and name == "**":
-                continue  # beyond the largest number, which infinity it is depends on the order of multiplications
-            agree(lambda jax, d=dtype, s=scalar: op(array(jax, d), s), rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
-            agree(lambda jax, d=dtype, s=scalar: op(s, array(jax, d)), rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
+def has_one_infinity(name, dtype, other, swapped):
+    """Beyond the largest complex number, which infinity a power is depends on the order of multiplications."""
+    return not (name == "**" and dtype == "complex64" and other == 300)
+
+
+@pytest.mark.parametrize("name, dtype, other, swapped", covering(
+    OPERATORS, ["bool", "int8", "int32", "uint32", "float16", "float32", "complex64"],
+    ["array", 2, 300, 2.5, True, np.float32(1.5), np.int8(3)], [False, True], where=has_one_infinity,
+))  # fmt: skip
+def test_operators_agree(name, dtype, other, swapped):
+    def program(jax):
+        x, y = array(jax, dtype), array(jax, dtype, 1) if other == "array" else other
+        return OPERATORS[name](y, x) if swapped else OPERATORS[name](x, y)
+
+    agree(program, rtol=LOOSE.get(dtype), atol=LOOSE.get(dtype))
 
 
 def test_operators_refuse_what_is_no_array():

@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from combinations import covering
 from oracle import agree
 from test_numpy_elementwise import LOOSE, array
 
-pytestmark = pytest.mark.usefixtures("older_emitters")
+pytestmark = pytest.mark.usefixtures("unoptimized_jax")
 
 DTYPES = ["bool", "int8", "uint8", "uint32", "int32", "float16", "bfloat16", "float32", "complex64"]
 REDUCTIONS = [
@@ -43,15 +44,13 @@ RUNNING = ["cumsum", "cumprod", "nancumsum", "nancumprod"]
 NANS = [[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan], [-np.inf, 2.0, np.nan], [4.0, 5.0, np.inf]]
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions_agree_for_every_dtype_and_axis(name):
-    for dtype in DTYPES:
-        for axis in (None, 0, -1):
-            agree(
-                lambda jax, d=dtype, a=axis: getattr(jax.numpy, name)(array(jax, d).reshape(2, 3), axis=a),
-                rtol=LOOSE.get(dtype),
-                atol=LOOSE.get(dtype),
-            )
+@pytest.mark.parametrize("name, dtype, axis", covering(REDUCTIONS, DTYPES, [None, 0, -1]))
+def test_reductions_agree_for_every_dtype_and_axis(name, dtype, axis):
+    agree(
+        lambda jax: getattr(jax.numpy, name)(array(jax, dtype).reshape(2, 3), axis=axis),
+        rtol=LOOSE.get(dtype),
+        atol=LOOSE.get(dtype),
+    )
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "std", "any", "nansum", "flip", "expand_dims", "squeeze"])
@@ -156,16 +155,20 @@ def test_sorting_agrees_for_every_dtype(name):
             agree(lambda jax, o=options: getattr(jax.numpy, name)(x, **o))
 
 
-@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf"])
-@pytest.mark.parametrize("name", ["quantile", "nanquantile", "percentile", "nanpercentile"])
-def test_quantiles(name, method):
-    scale = 100 if "percentile" in name else 1
+QUANTILES = ["quantile", "nanquantile", "percentile", "nanpercentile"]
+METHODS = ["linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf"]
+# Levels that fall between elements: on one, the last bit of the level decides.
+LEVELS = [(0.33, False), (np.array([0.12, 0.45, 0.77]), False), (0.5, True)]
+
+
+@pytest.mark.parametrize("name, method, level, axis", covering(QUANTILES, METHODS, LEVELS, [None, 0, 1, (0, 1)]))
+def test_quantiles(name, method, level, axis):
     x = np.array([[3.0, 1.0, 4.0, 1.5], [9.0, np.nan, 6.0, 5.0], [2.0, 7.0, 1.0, 8.0]], np.float32)
-    # Levels that fall between elements: on one, the last bit of the level decides.
-    for q in (0.33 * scale, np.array([0.12, 0.45, 0.77]) * scale):
-        for axis in (None, 0, 1, (0, 1)):
-            agree(lambda jax, q=q, a=axis: getattr(jax.numpy, name)(x, q, axis=a, method=method))
-    agree(lambda jax: getattr(jax.numpy, name)(x, 0.5 * scale, axis=1, method=method, keepdims=True))
+    scale = 100 if "percentile" in name else 1
+    q, keepdims = level
+    if keepdims:
+        axis = 1  # the middle of four elements; of three it is an element
+    agree(lambda jax: getattr(jax.numpy, name)(x, q * scale, axis=axis, method=method, keepdims=keepdims))
     agree(lambda jax: getattr(jax.numpy, name)(x, 0.5 * scale, axis=1, method=method, weights=np.ones(4)))
 
 

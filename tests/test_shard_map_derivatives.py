@@ -132,21 +132,21 @@ OWN = {  # the gradient by what each device has of its own
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("name", SAME)
 def test_gradients_by_what_all_devices_have(name, jit):
-    def program(j):
+    def program(j, w, x):
         f = mapped(j, lambda w, x: SAME[name](j, w, x))
-        return (j.jit(f) if jit else f)(j.numpy.asarray(W), j.numpy.asarray(X))
+        return (j.jit(f) if jit else f)(j.numpy.asarray(w), j.numpy.asarray(x))
 
-    agree(program, weak=False)
+    agree(program, W, X, weak=False, at_once=True)
 
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("name", OWN)
 def test_gradients_by_what_each_device_has(name, jit):
-    def program(j):
+    def program(j, w, x):
         f = mapped(j, lambda w, x: OWN[name](j, w, x), "own")
-        return (j.jit(f) if jit else f)(j.numpy.asarray(W), j.numpy.asarray(X))
+        return (j.jit(f) if jit else f)(j.numpy.asarray(w), j.numpy.asarray(x))
 
-    agree(program, weak=False)
+    agree(program, W, X, weak=False, at_once=True)
 
 
 AROUND = {  # functions of one device's part, differentiated from without
