@@ -204,3 +204,41 @@ def test_its_program_shows_what_checkpoint_computes_again(policy, shape):
         return [text.count(f" {name}") for name in ("sin ", "cos ", "dot_general")]
 
     agree(counts)
+
+
+def _layer(j):
+    return lambda x, w: j.numpy.sin((x @ w["in"]) @ w["out"])
+
+
+WEIGHTS = {name: np.arange(6, dtype=np.float32).reshape(shape) / 9 for name, shape in (("in", (2, 3)), ("out", (3, 2)))}
+ROWS = np.arange(8, dtype=np.float32).reshape(4, 2) / 7
+
+
+def _without_weights(j, x):
+    y, pull = j.vjp(_layer(j), x, WEIGHTS)
+    pull.args_res[1] = None
+    return y, pull
+
+
+def _with_weights(pull, ct):
+    pull.args_res[1] = WEIGHTS
+    return pull(ct)
+
+
+TAKEN_OUT = {
+    "at once": lambda j: _with_weights(_without_weights(j, ROWS)[1], ROWS),
+    "in jit": lambda j: j.jit(lambda x: _with_weights(_without_weights(j, x)[1], x))(ROWS),
+    "from a jit to another": lambda j: j.jit(_with_weights)(j.jit(lambda x: _without_weights(j, x))(ROWS)[1], ROWS),
+    "between loops": lambda j: j.lax.scan(
+        lambda ct, pull: _with_weights(pull, ct),
+        *j.lax.scan(lambda x, _: _without_weights(j, x), ROWS, None, length=3),
+        reverse=True,
+    ),
+    "without them": lambda j: _without_weights(j, ROWS)[1](ROWS),
+    "what is left": lambda j: [len(j.tree.leaves(a)) for a in _without_weights(j, ROWS)[1].args_res],
+}
+
+
+@pytest.mark.parametrize("name", TAKEN_OUT)
+def test_weights_are_taken_out_and_put_back(name):
+    agree(TAKEN_OUT[name], rtol=1e-4)

@@ -31,7 +31,7 @@ class NotNeeded:
     """Stands among the arguments for one that the derivative does not read."""
 
 
-register_pytree_node(NotNeeded, lambda _: ((), None), lambda *_: NotNeeded())
+register_pytree_node(NotNeeded, lambda _: ((), ()), lambda *_: NotNeeded())
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class _Backward:
                 programs[key] = program
         body, captured = program.closed.graph, list(program.closed.closure())
         wanted = [*(False for _ in captured), *map(has_tangents, ends.in_kinds, ends.in_avals)]
-        forward, backward = residuals.split(body, wanted)
+        forward, backward = residuals.split(body, wanted, views=False)  # of an argument: the argument is read
         inputs = [*captured, *map(tensor_of, arrays)]
         saved = Call(forward, ends.name)(*inputs)[len(body.out_types) :]
         used = [bool(n.users) for n in backward.module.graph.find_nodes(op="placeholder")[: len(inputs)]]
@@ -152,9 +152,13 @@ class Linearized:
         if self._given is not None:
             return self._given[2] if self._is_closure else self._of_this_trace().pull
         backward = self._parts()
-        leaves = tree.flatten(tuple(self._args_res))[0]
-        if len(leaves) == len(backward.reads) > sum(backward.reads):  # all arguments were put in
-            leaves = [x for x, read in zip(leaves, backward.reads, strict=True) if read]
+        leaves = tree.flatten(tuple(self._args_res), is_leaf=lambda x: isinstance(x, NotNeeded))[0]
+        if len(leaves) != len(backward.reads):
+            raise IndexError(  # as JAX does
+                f"args_res of {self.__name__} are to have the structure of its arguments, {self.ends.in_spec}, where the "
+                f"derivative reads them; got {self._args_res}. Put arguments where others were taken out."
+            )
+        leaves = [x for x, read in zip(leaves, backward.reads, strict=True) if read]
         inputs = [tensor_of(as_array(x)) for x in (*leaves, *self._kept)]
         return lambda cotangents: Call(backward.body, self.__name__)(*inputs, *cotangents)
 
