@@ -46,12 +46,23 @@ def freed_memory():
 def one_context():
     """Have JAX write all of a file's programs in one MLIR context: a context of its own is most of what a small program's takes.
 
-    Contexts differ in nothing. They keep the constants of their programs, hence one for each file.
+    Contexts differ in nothing. They keep the constants of their programs, hence one for each file. A program that is
+    written while another one is (a constant that lowering computes) gets its own.
     """
     from jax._src.interpreters import mlir  # 0.10.2's; nothing public gives lowering a context
 
+    make = mlir.make_ir_context
+    kept = functools.cache(make)
+
+    def context():
+        try:
+            mlir.ir.Context.current
+        except ValueError:  # none is being used
+            return kept()
+        return make()
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mlir, "make_ir_context", functools.cache(mlir.make_ir_context))
+        patch.setattr(mlir, "make_ir_context", context)
         yield
 
 

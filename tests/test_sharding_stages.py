@@ -214,3 +214,49 @@ def test_types_within_loops_tell_of_rows():
         return seen[0]
 
     agree(program)
+
+
+def _after_donation(jax, **options):
+    """Return which of an array and what `device_put` made of it are gone when the array was donated."""
+    array = jax.device_put(np.arange(4.0), jax.devices()[0])
+    put = jax.device_put(array, jax.devices()[0], **options)
+    jax.jit(lambda x: x * 2, donate_argnums=0)(array)
+    return array.is_deleted(), put.is_deleted()
+
+
+def _kept(jax):
+    array = jax.device_put(np.arange(4.0), jax.devices()[0])
+    jax.device_put((array, array * 2), jax.devices()[1], donate=(False, True))
+    return array.is_deleted()
+
+
+SAID = {
+    "a copy": lambda jax, mesh: _after_donation(jax, may_alias=False),
+    "no copy": lambda jax, mesh: _after_donation(jax, may_alias=True),
+    "one of two donated": lambda jax, mesh: _kept(jax),
+    "another structure": lambda jax, mesh: jax.device_put((1.0, 2.0), jax.devices()[0], donate=(True,)),
+    "both": lambda jax, mesh: jax.device_put(X, jax.devices()[0], may_alias=True, donate=True),
+    "one of each": lambda jax, mesh: jax.device_put((X, X), jax.devices()[0], may_alias=(True, False)),
+    "types of arguments": lambda jax, mesh: [
+        str(stage.in_avals)
+        for traced in [jax.jit(lambda x, *, k: x * k).trace(X, k=2.0)]
+        for stage in (traced, traced.lower(), traced.lower().compile())
+    ],
+    "manual mesh": lambda jax, mesh: jax.set_mesh(
+        jax.sharding.Mesh(jax.devices(), "x", axis_types=(jax.sharding.AxisType.Manual,))
+    ),
+    "sizes of a mesh": lambda jax, mesh: jax.make_mesh(((4,), 1), ("x", "y")),
+    "arguments unconstrained": lambda jax, mesh: jax.jit(
+        lambda x: x, in_shardings=jax.NamedSharding(mesh, jax.P(jax.P.UNCONSTRAINED, "x"))
+    ),
+    "results unconstrained": lambda jax, mesh: jax.jit(
+        lambda x: x, out_shardings=jax.NamedSharding(mesh, jax.P(jax.P.UNCONSTRAINED, "x"))
+    ),
+    "no constraint": lambda jax, mesh: jax.lax.with_sharding_constraint(X, None),
+    "a type as a value": lambda jax, mesh: jax.jit(lambda x: x)(jax.ShapeDtypeStruct((2,), "float32")),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_said_of_arrays(name):
+    agree(lambda jax: SAID[name](jax, _meshes(jax)[0]))

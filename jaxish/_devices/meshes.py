@@ -2,6 +2,7 @@
 
 import enum
 import math
+import numbers
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -277,12 +278,17 @@ def when_set() -> None:
 class set_mesh:
     """Put a mesh in force (None: none): for good, or for a `with` block, after which the one before is in force again.
 
-    Raises `ValueError` for what is no mesh, and inside a traced function.
+    Raises `ValueError` for what is no mesh, for manual axes, and inside a traced function.
     """
 
     def __init__(self, mesh: Mesh | None) -> None:
         if not isinstance(mesh, Mesh | None):
             raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError(
+                f"mesh {mesh} contains manual axes which is not allowed when using `jax.set_mesh`. Please use "
+                "`jax.shard_map` to enter into `Manual` mode instead."
+            )
         if graph.is_tracing():
             raise ValueError("`set_mesh` can only be used outside of `jax.jit`; enter the mesh before the call.")
         self._before = _swap(mesh=mesh).mesh
@@ -366,9 +372,11 @@ def make_mesh(
 ) -> Mesh:  # fmt: skip
     """Return a mesh of this shape on the first devices there are, or on `devices`; its axes are explicit by default.
 
-    Raises `ValueError` when there are too few devices.
+    Raises `ValueError` when there are too few devices, and for sizes that are no integers.
     """
     available = list(all_devices() if devices is None else devices)
+    if not all(isinstance(size, numbers.Integral) for size in axis_shapes):
+        raise ValueError(f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {axis_shapes}")
     count = math.prod(axis_shapes)
     if len(available) < count:
         raise ValueError(

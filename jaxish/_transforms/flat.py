@@ -192,6 +192,11 @@ def as_argument(leaf: Any, transformation: str) -> Array:
             f"{type(leaf).__name__}."
         )
     if not is_arraylike(leaf):
+        if isinstance(leaf, ShapeDtypeStruct):
+            raise TypeError(
+                f"{transformation}: an argument of shape {leaf.dtype.name}{[*leaf.shape]} of type {type(leaf)} is not a valid "
+                "JAX type: it has no values. jax.eval_shape and jit(f).lower take it."
+            )
         raise TypeError(
             f"Cannot interpret value of type {type(leaf)} as an abstract array; it does not have a dtype attribute. "
             f"{transformation} takes arrays, scalars and pytrees of them; mark other arguments as static."

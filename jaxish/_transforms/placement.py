@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .._core import config, graph, refs, transfers, tree
-from .._core.array import Array, as_array, is_abstract, type_text
+from .._core.array import Array, as_array, from_kind, is_abstract, type_text
 from .._core.avals import ShapedArray
 from .._core.errors import ConcretizationTypeError, tracer_error
 from .._core.extended import ExtendedArray
@@ -18,6 +18,7 @@ from .._devices import devices, meshes
 from .._devices.constraint import (
     check_transfer,
     constrained,
+    given,
     is_committed,
     sharding_given,
     sharding_of,
@@ -35,22 +36,35 @@ def device_put(
 ) -> Any:
     """Return the pytree `x` with its leaves as arrays on `device`: a `Device`, a sharding, a `Format`, or a prefix tree of them.
 
-    None leaves arrays where they are. `donate` deletes the arrays given. `src` and `may_alias` are hints that torch has
-    no use for: an array that is on the device already is shared, since arrays are immutable, and so is the memory of a
-    torch tensor (`jaxish.from_torch` says what that means). Under jit it is a
-    constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit,
-    `NotImplementedError` for a layout of a format that is not row by row.
+    None leaves arrays where they are. `donate` deletes the arrays given. An array that is on the device already is
+    shared, since arrays are immutable, and so is the memory of a torch tensor (`jaxish.from_torch` says what that
+    means), unless `may_alias` is False; either may be a prefix tree. `src` is a hint that torch has no use for. Under jit
+    it is a constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit, and where
+    both `donate` and `may_alias` are true, `NotImplementedError` for a layout of a format that is not row by row.
     """
     leaves, spec = tree.flatten(x)
     targets = broadcast_prefix(device, spec, "device_put device", is_leaf=lambda d: d is None)
+    donated = broadcast_prefix(donate, spec, "device_put donate")
+    aliased = broadcast_prefix(may_alias, spec, "device_put may_alias", is_leaf=lambda m: m is None)
+    if any(d and m for d, m in zip(donated, aliased, strict=True)):
+        raise ValueError("may_alias and donate cannot be True at the same time.")
     places = [_place_of(target, leaf) for target, leaf in zip(targets, leaves, strict=True)]
     with transfers.explicit():
         moved = [_moved(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
-    if donate:
-        for leaf, new in zip(leaves, moved, strict=True):
-            if isinstance(leaf, Array) and not graph.is_tracer(leaf._tensor) and new._tensor is not leaf._tensor:
-                leaf.delete()
+    moved = [_copied(new, leaf) if may is False else new for new, leaf, may in zip(moved, leaves, aliased, strict=True)]
+    for leaf, new, is_donated in zip(leaves, moved, donated, strict=True):
+        is_concrete = isinstance(leaf, Array) and not graph.is_tracer(leaf._tensor)
+        if is_donated and is_concrete and new._tensor is not leaf._tensor:
+            leaf.delete()
     return spec.unflatten(moved)
+
+
+def _copied(new: Array, leaf: Any) -> Array:
+    """Return an array that shares no memory with the leaf that it was made of."""
+    if graph.is_tracer(new._tensor) or not (new is leaf or isinstance(leaf, torch.Tensor)):
+        return new
+    copied = from_kind(new._tensor.clone(), new.kind)
+    return given(copied, found) if (found := sharding_given(new)) is not None else copied
 
 
 def _place_of(target: Any, leaf: Any) -> Sharding | None:
@@ -117,6 +131,11 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     given = _prefix(shardings, x, "with_sharding_constraint")
     manual = meshes.get_abstract_mesh().manual_axes
     for sharding in given:
+        if sharding is None:
+            raise ValueError(
+                "One of with_sharding_constraint arguments got sharding None which is not allowed. Please only pass "
+                "`jax.sharding.Sharding` instances."
+            )
         if isinstance(sharding, NamedSharding) and set(manual) & sharding.split_axes:
             raise ValueError(
                 f"pspec {sharding.spec} contains a manual axes {manual} of mesh which is not allowed. If you are using a "
@@ -130,7 +149,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
                 f"Got spec={sharding.spec} and mesh={sharding.mesh}. You probably meant to use the `reshard` API."
             )
     pairs = zip(map(as_array, leaves), given, strict=True)
-    return spec.unflatten(a if s is None else _with_constraint(a, s) for a, s in pairs)
+    return spec.unflatten(_with_constraint(a, s) for a, s in pairs)  # pyright: ignore[reportArgumentType]
 
 
 def _with_constraint(array: Array, sharding: Sharding) -> Array:
@@ -213,6 +232,12 @@ class Placement:
     in_shardings: Any = None
     out_shardings: Any = None
     device: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("in_shardings", "out_shardings"):
+            for sharding in tree.flatten(getattr(self, name))[0]:
+                if PartitionSpec.UNCONSTRAINED in getattr(sharding, "spec", ()):
+                    raise ValueError(f"Unconstrained dims are not allowed when passed to {name}: {sharding}")
 
     @property
     def given(self) -> bool:

@@ -42,7 +42,11 @@ class Traced:
         self._prepare, self._program, self._call = prepare, program, call
 
     fun_name = property(lambda self: self._program.name, doc="The function's name.")
-    in_avals = property(lambda self: list(self._program.in_avals), doc="The types of the argument leaves.")
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, by position and by name."""
+        return tree.flatten(self._call.given)[1].unflatten(self._program.in_avals)
 
     @cached_property
     def jaxpr(self) -> ClosedJaxpr:
@@ -82,6 +86,7 @@ class Lowered:
         self._body = traced._program.closed.graph
 
     args_info = property(lambda self: self._traced.args_info, doc="The types of the arguments.")
+    in_avals = property(lambda self: self._traced.in_avals, doc="The types of the arguments, as `Traced.in_avals`.")
     out_info = property(lambda self: self._traced.out_info, doc="The types of the result.")
     in_tree = property(
         lambda self: tree.PyTreeDef(tree.flatten(self._traced._call.given)[1]), doc="The arguments' structure."
@@ -120,6 +125,7 @@ class Compiled:
         self._program = lowered._traced._program
 
     args_info = property(lambda self: self._lowered.args_info, doc="The types of the arguments.")
+    in_avals = property(lambda self: self._lowered.in_avals, doc="The types of the arguments, as `Traced.in_avals`.")
     in_tree = property(lambda self: self._lowered.in_tree, doc="The arguments' structure.")
     out_tree = property(lambda self: self._lowered.out_tree, doc="The result's structure.")
 
