@@ -242,6 +242,21 @@ SAID = {
         for traced in [jax.jit(lambda x, *, k: x * k).trace(X, k=2.0)]
         for stage in (traced, traced.lower(), traced.lower().compile())
     ],
+    "structures": lambda jax, mesh: [
+        str(getattr(stage, name))
+        for traced in [jax.jit(lambda x, y, *, k: {"a": x * k + y}, donate_argnums=1).trace(X, X, k=X)]
+        for stage in (traced, traced.lower(), traced.lower().compile())
+        for name in ("in_tree", "out_tree", "donate_argnums")
+    ],
+    "types of results": lambda jax, mesh: str(jax.jit(lambda x: {"a": x * 2}).trace(X).out_avals),
+    "structures of a pullback": lambda jax, mesh: [
+        str(getattr(jax.vjp(lambda x, y: {"a": x * y}, X, X)[1], name)) for name in ("in_tree", "out_tree")
+    ],
+    "fitting": lambda jax, mesh: jax.NamedSharding(mesh, jax.P("x")).check_compatible_aval((3,)),
+    "not fitting": lambda jax, mesh: jax.NamedSharding(mesh, jax.P("x")).check_compatible_aval(()),
+    "other kinds of axes": lambda jax, mesh: str(
+        mesh.abstract_mesh.update_axis_types({"x": jax.sharding.AxisType.Explicit})
+    ),
     "manual mesh": lambda jax, mesh: jax.set_mesh(
         jax.sharding.Mesh(jax.devices(), "x", axis_types=(jax.sharding.AxisType.Manual,))
     ),

@@ -123,11 +123,8 @@ def _of_struct(given: Any, shape: tuple[Any, ...]) -> Sharding | None:
             "sharding should be an instance of `jax.sharding.Sharding`, `jax.sharding.PartitionSpec` or "
             f"`jax.experimental.layout.Format`. Got {given} of type {type(given)}."
         )
-    if isinstance(given, NamedSharding) and len(given.spec) > len(shape):
-        raise ValueError(
-            f"Sharding {given} is only valid for values of rank at least {len(given.spec)}, but was applied to a value of "
-            f"rank {len(shape)}."
-        )
+    if given is not None:
+        given.check_compatible_aval(shape)
     return given
 
 

@@ -4,7 +4,7 @@ import enum
 import math
 import numbers
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -222,6 +222,11 @@ class AbstractMesh(_Axes):
     def devices(self) -> Any:
         """Raises `ValueError`: an abstract mesh has no devices."""
         raise ValueError("AbstractMesh does not implement devices; use a jax.sharding.Mesh.")
+
+    def update_axis_types(self, name_to_type: Mapping[Hashable, AxisType]) -> "AbstractMesh":
+        """Return a copy with other types of some axes, by their names."""
+        pairs = zip(self.axis_names, self.axis_types, strict=True)
+        return self.update(axis_types=tuple(name_to_type.get(name, own) for name, own in pairs))
 
     def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None) -> "AbstractMesh":
         """Return a copy with some of its attributes changed."""

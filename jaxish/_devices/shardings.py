@@ -143,6 +143,9 @@ class Sharding:
         """Return the shape of the part on each device. Raises `ValueError` where the parts would not be equal."""
         raise NotImplementedError
 
+    def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
+        """Raise `ValueError` where arrays of this shape have fewer dimensions than the sharding tells of."""
+
     @property
     def addressable_devices(self) -> set[Device]:
         """Those of the devices that belong to this process."""
@@ -237,6 +240,10 @@ class SingleDeviceSharding(Sharding):
 
     of_rows = of_a_row
 
+    def with_memory_kind(self, kind: str) -> "SingleDeviceSharding":
+        """Return a copy for another kind of memory. Raises `NotImplementedError` for kinds other than `device`."""
+        return SingleDeviceSharding(self._device, memory_kind=kind)
+
     def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
         """Return the index of everything, for the device."""
         return {self._device: (slice(None),) * len(global_shape)}
@@ -320,6 +327,14 @@ class NamedSharding(Sharding):
     def of_rows(self) -> "NamedSharding":
         """Return the sharding with a new first dimension, which nothing splits."""
         return self.update(spec=self.spec.update(partitions=(None, *self.spec.partitions)))
+
+    def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
+        """Raise `ValueError` where arrays of this shape have fewer dimensions than the spec."""
+        if len(self.spec) > len(aval_shape):
+            raise ValueError(
+                f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but was applied to a value "
+                f"of rank {len(aval_shape)}."
+            )
 
     def with_memory_kind(self, kind: str) -> "NamedSharding":
         """Return a copy for another kind of memory. Raises `NotImplementedError` for kinds other than `device`."""

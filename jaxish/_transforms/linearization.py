@@ -116,6 +116,16 @@ class Linearized:
         self._kept: list[Any] = []
 
     @property
+    def in_tree(self) -> tree.PyTreeDef:
+        """The structure of the function's arguments."""
+        return tree.PyTreeDef(self.ends.in_spec)
+
+    @property
+    def out_tree(self) -> tree.PyTreeDef:
+        """The structure of the function's result."""
+        return tree.PyTreeDef(self.ends.out_spec)
+
+    @property
     def _is_closure(self) -> bool:
         """Whether calls that are made here may use the closure that torch gave."""
         return self._given is not None and not (self._is_bound and graph.current_trace() is not self._home)

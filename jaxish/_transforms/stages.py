@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from .._compile import executable
 from .._core import tree
 from .._core.array import type_text
+from .._core.avals import aval_of
 from .._core.graph import ClosedGraph
 from .._devices import devices, laid
 from .._devices.constraint import is_committed, sharding_of
@@ -33,7 +34,46 @@ class ArgInfo:
 CompilerOptions = dict[str, str | bool]
 
 
-class Traced:
+class Stage:
+    """What every stage tells of the function's arguments and result."""
+
+    _program: Program
+    _call: PreparedCall
+
+    @property
+    def args_info(self) -> Any:
+        """The types of the arguments, as a pytree of `ArgInfo`s."""
+        donated = set(self._call.donated)
+        infos = [ArgInfo(a.shape, a.dtype, i in donated) for i, a in enumerate(self._program.in_avals)]
+        return tree.flatten(self._call.given)[1].unflatten(infos)
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, by position and by name."""
+        return tree.flatten(self._call.given)[1].unflatten(self._program.in_avals)
+
+    @property
+    def in_tree(self) -> tree.PyTreeDef:
+        """The arguments' structure."""
+        return tree.PyTreeDef(tree.flatten(self._call.given)[1])
+
+    @property
+    def out_tree(self) -> tree.PyTreeDef:
+        """The result's structure."""
+        return tree.PyTreeDef(self._program.out_spec)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Which leaves of the arguments are donated."""
+        return tuple(self._call.donated)
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the result, as a pytree of `ShapeDtypeStruct`s."""
+        return self._program.out_spec.unflatten(self._program.out_avals)
+
+
+class Traced(Stage):
     """A function traced for given argument types."""
 
     def __init__(
@@ -44,9 +84,9 @@ class Traced:
     fun_name = property(lambda self: self._program.name, doc="The function's name.")
 
     @property
-    def in_avals(self) -> Any:
-        """The types of the arguments, by position and by name."""
-        return tree.flatten(self._call.given)[1].unflatten(self._program.in_avals)
+    def out_avals(self) -> Any:
+        """The types of the result."""
+        return self._program.out_spec.unflatten(aval_of(a) for a in self._program.out_avals)
 
     @cached_property
     def jaxpr(self) -> ClosedJaxpr:
@@ -57,18 +97,6 @@ class Traced:
             closed = ClosedGraph(closed.graph, tuple(program.closure()))
         return closed_jaxpr(closed, program.in_avals, program.out_avals, program.name)
 
-    @property
-    def out_info(self) -> Any:
-        """The types of the result, as a pytree of `ShapeDtypeStruct`s."""
-        return self._program.out_spec.unflatten(self._program.out_avals)
-
-    @property
-    def args_info(self) -> Any:
-        """The types of the arguments, as a pytree of `ArgInfo`s."""
-        donated = set(self._call.donated)
-        infos = [ArgInfo(a.shape, a.dtype, i in donated) for i, a in enumerate(self._program.in_avals)]
-        return tree.flatten(self._call.given)[1].unflatten(infos)
-
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> "Lowered":
         """Return the graph in the backend's operators."""
         if lowering_platforms is not None:
@@ -78,20 +106,13 @@ class Traced:
         return Lowered(self)
 
 
-class Lowered:
+class Lowered(Stage):
     """A traced function in the operators of the backend that will compile it."""
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
+        self._program, self._call = traced._program, traced._call
         self._body = traced._program.closed.graph
-
-    args_info = property(lambda self: self._traced.args_info, doc="The types of the arguments.")
-    in_avals = property(lambda self: self._traced.in_avals, doc="The types of the arguments, as `Traced.in_avals`.")
-    out_info = property(lambda self: self._traced.out_info, doc="The types of the result.")
-    in_tree = property(
-        lambda self: tree.PyTreeDef(tree.flatten(self._traced._call.given)[1]), doc="The arguments' structure."
-    )
-    out_tree = property(lambda self: tree.PyTreeDef(self._traced._program.out_spec), doc="The result's structure.")
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """Return the graph as Python code of torch operators."""
@@ -117,17 +138,12 @@ class Lowered:
         return Compiled(self)
 
 
-class Compiled:
+class Compiled(Stage):
     """A compiled computation: call it with arguments of the types that it was compiled for."""
 
     def __init__(self, lowered: Lowered) -> None:
         self._lowered = lowered
-        self._program = lowered._traced._program
-
-    args_info = property(lambda self: self._lowered.args_info, doc="The types of the arguments.")
-    in_avals = property(lambda self: self._lowered.in_avals, doc="The types of the arguments, as `Traced.in_avals`.")
-    in_tree = property(lambda self: self._lowered.in_tree, doc="The arguments' structure.")
-    out_tree = property(lambda self: self._lowered.out_tree, doc="The result's structure.")
+        self._program, self._call = lowered._program, lowered._call
 
     @property
     def out_info(self) -> Any:
@@ -158,10 +174,10 @@ class Compiled:
         return self._program.out_spec.unflatten(_format(a, s) for a, s in pairs)
 
     def _by_argument(self, leaves: Iterable[Any]) -> Any:
-        return tree.flatten(self._lowered._traced._call.given)[1].unflatten(leaves)
+        return tree.flatten(self._call.given)[1].unflatten(leaves)
 
     def _shardings_of_arguments(self) -> list[Sharding | None]:
-        arrays, closed = self._lowered._traced._call.arrays, self._program.closed
+        arrays, closed = self._call.arrays, self._program.closed
         inputs = closed.graph.module.graph.find_nodes(op="placeholder")[len(closed.captured) :]
         return [sharding_of(a) if node.users else None for a, node in zip(arrays, inputs, strict=False)]
 
