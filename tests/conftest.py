@@ -50,13 +50,14 @@ def one_context():
     written while another one is (a constant that lowering computes) gets its own.
     """
     from jax._src.interpreters import mlir  # 0.10.2's; nothing public gives lowering a context
+    from jaxlib.mlir import ir
 
     make = mlir.make_ir_context
     kept = functools.cache(make)
 
     def context():
         try:
-            mlir.ir.Context.current
+            ir.Context.current
         except ValueError:  # none is being used
             return kept()
         return make()
