@@ -160,6 +160,19 @@ def test_arrays_made_under_a_mesh_lie_on_it(name, explicit):
     agree(program)
 
 
+def test_arguments_from_the_host_are_laid_as_jit_is_told():
+    def program(jax):
+        mesh = _meshes(jax)[0]
+        rows = jax.NamedSharding(mesh, jax.P("x"))
+        with jax.set_mesh(mesh):
+            double = jax.jit(lambda x, y: x * y, in_shardings=(rows, jax.NamedSharding(mesh, jax.P())))
+            found = [double(X, 2.0), double(jax.device_put(X, rows), np.float32(3)), jax.jit(lambda x: x)(X)]
+            lowered = jax.jit(lambda x: x * 2, in_shardings=(rows,)).lower(X).compile()
+        return _text(jax, [a.sharding for a in (*found, lowered(X))]), found
+
+    agree(program)
+
+
 def test_arrays_made_elsewhere_do_not_lie_on_the_mesh():
     def program(jax):
         before, made = jax.numpy.ones(3), []

@@ -29,12 +29,18 @@ def _made(self: Array, tensor: Tensor, weak: bool = False) -> None:
     # What a trace or a transformation makes lies as their operands do.
     if mesh is None or type(tensor) is not Tensor or graph.tracing or functorch.peek_interpreter_stack() is not None:
         return
-    self._sharding = _whole(mesh, tensor.dim() if type(self) is Array else 0)
+    self._sharding = _whole(mesh, tensor.dim() if mesh.explicit_axes and type(self) is Array else 0)
 
 
 @functools.lru_cache(maxsize=64)
 def _whole(mesh: Mesh, ndim: int) -> NamedSharding:
-    return NamedSharding(mesh, PartitionSpec(*[None] * (ndim if mesh.explicit_axes else 0)))
+    return NamedSharding(mesh, PartitionSpec(*[None] * ndim))
+
+
+def lies_as_made(array: Array) -> bool:
+    """Tell whether only the mesh that was in force says where an array lies: arguments from the host are such arrays."""
+    found = getattr(array, "_sharding", None)
+    return isinstance(found, NamedSharding) and found is _whole(found.mesh, len(found.spec))
 
 
 def as_its_tensor(array: Array) -> Array:

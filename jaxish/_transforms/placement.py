@@ -25,7 +25,7 @@ from .._devices.constraint import (
     shards_of,
 )
 from .._devices.layouts import Format, Layout
-from .._devices.made import as_its_tensor
+from .._devices.made import as_its_tensor, lies_as_made
 from .._devices.memory import Space
 from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
@@ -291,7 +291,7 @@ def _prefix(given: Any, value: Any, name: str) -> list[Sharding | None]:
 def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:
     if sharding is None:
         return array
-    if is_committed(array) and not graph.is_tracer(array._tensor):
+    if is_committed(array) and not lies_as_made(array) and not graph.is_tracer(array._tensor):
         if not sharding_of(array).is_equivalent_to(sharding, array.ndim):
             raise ValueError(
                 f"Sharding passed to jit does not match the sharding on the respective arg. Got jit sharding: "

@@ -13,6 +13,7 @@ from .._core.graph import ClosedGraph
 from .._devices import devices, laid
 from .._devices.constraint import is_committed, sharding_of
 from .._devices.layouts import Format
+from .._devices.made import lies_as_made
 from .._devices.shardings import Sharding, SingleDeviceSharding
 from .._jaxprs.ir import ClosedJaxpr
 from .._jaxprs.raising import closed_jaxpr
@@ -191,7 +192,8 @@ class Compiled(Stage):
         wrong = [
             (i, a, s)
             for a, s, i in triples
-            if s is not None and is_committed(a) and not sharding_of(a).is_equivalent_to(s, a.ndim)
+            if s is not None and is_committed(a) and not lies_as_made(a)
+            if not sharding_of(a).is_equivalent_to(s, a.ndim)
         ]
         if wrong:
             names = call.names() or [str(i) for i in range(len(call.arrays))]
