@@ -153,7 +153,8 @@ class ShapeDtypeStruct:
     def like(x: Any) -> "ShapeDtypeStruct":
         """Return a stand-in for `x`, an array or a scalar. Raises `TypeError` for what is neither."""
         aval = aval_of(x)
-        sharding = getattr(x, "sharding", None)  # which traced arrays do not have
+        is_placed = getattr(x, "committed", False)
+        sharding = getattr(x, "sharding", None) if is_placed else None  # which traced arrays do not have
         return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
     @property
