@@ -1,5 +1,6 @@
 """Rows of a native loop's arrays folded: sums and extrema, where they are, running sums, and softmax, which divides by sums."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
@@ -99,8 +100,9 @@ def _along(
 
 
 def _place_of_most(
-    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None, comparison: str
-) -> Value:
+    comparison: str, emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int | None = None,
+    keepdim: bool = False,  # as `shape` says
+) -> Value:  # fmt: skip
     if dim is None or not x.shape:
         x, dim = reshape((math.prod(x.shape),), x), 0
     dim %= len(x.shape)
@@ -110,30 +112,8 @@ def _place_of_most(
     return reshape(shape, _along(emitter, x, dim, row, dtype, start, step, "{result} = place;"))
 
 
-def _argmax(
-    emitter: Emitter,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    x: Value,
-    dim: int | None = None,
-    keepdim: bool = False,
-) -> Value:
-    return _place_of_most(emitter, shape, dtype, x, dim, ">")
-
-
-def _argmin(
-    emitter: Emitter,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    x: Value,
-    dim: int | None = None,
-    keepdim: bool = False,
-) -> Value:
-    return _place_of_most(emitter, shape, dtype, x, dim, "<")
-
-
 def _running(
-    emitter: Emitter, name: str, start: int, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int
+    name: str, start: int, emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int
 ) -> Value:
     form = OPERATORS[name].form(dtype)
     if form is None or not shape:
@@ -142,14 +122,6 @@ def _running(
     wide = {"f": "double", "c": "Complex<double>"}.get(kind_of(dtype), C_TYPES[dtype])
     step = f"total = {form.format('total', f'convert<{wide}>(now)')}; {{result}} = total;"
     return _along(emitter, x, dim % len(shape), shape, dtype, f"{wide} total = {start};", step)
-
-
-def _cumsum(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> Value:
-    return _running(emitter, "add", 0, shape, dtype, x, dim)
-
-
-def _cumprod(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int) -> Value:
-    return _running(emitter, "mul", 1, shape, dtype, x, dim)
 
 
 def _softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
@@ -180,10 +152,10 @@ def _combined(name: str, *operands: Value) -> Value:
 
 
 STATEMENTS = {
-    "argmax": _argmax,
-    "argmin": _argmin,
-    "cumsum": _cumsum,
-    "cumprod": _cumprod,
+    "argmax": functools.partial(_place_of_most, ">"),
+    "argmin": functools.partial(_place_of_most, "<"),
+    "cumsum": functools.partial(_running, "add", 0),
+    "cumprod": functools.partial(_running, "mul", 1),
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
 }
