@@ -385,6 +385,10 @@ class Trace(TorchDispatchMode):
             return type(value)(self._argument(v) for v in value)
         return value
 
+    def _tell(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
+        if on_record is not None and self.captures:  # not a graph that is traced from another
+            on_record(target, args, kwargs, out)
+
     def record(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
         """Append a call of `target` whose results are the fakes in `out` (a tensor, or a flat sequence of them)."""
         node = self.graph.call_function(
@@ -392,8 +396,7 @@ class Trace(TorchDispatchMode):
             tuple(self._argument(a) for a in args),
             {k: self._argument(v) for k, v in kwargs.items()},
         )
-        if on_record is not None and self.captures:  # not a graph that is traced from another
-            on_record(target, args, kwargs, out)
+        self._tell(target, args, kwargs, out)
         written = nodes.tensors_written(target, args, kwargs)
         if written:
             node.meta["writes"] = {nodes.storage_of(t) for t in written}
@@ -443,8 +446,7 @@ class Trace(TorchDispatchMode):
             return out
         if func is torch.ops.aten.detach.default and not (out.dtype.is_floating_point or out.dtype.is_complex):
             self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
-            if on_record is not None and self.captures:
-                on_record(func, args, kwargs, out)
+            self._tell(func, args, kwargs, out)
             return out
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
@@ -481,8 +483,7 @@ class Trace(TorchDispatchMode):
         before.laid = getattr(args[0], "laid", None)  # pyright: ignore[reportAttributeAccessIssue]
         self.bind(args[0], self.graph.call_function(pure, (node, *args[1:]), kwargs))
         out = func(*args, **kwargs)
-        if on_record is not None and self.captures:
-            on_record(pure, (before, *args[1:]), kwargs, out)
+        self._tell(pure, (before, *args[1:]), kwargs, out)
         return out
 
     def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
