@@ -1,7 +1,8 @@
 """How an array's elements lie in the memory of a device, as programs say it: torch's arrays lie as torch lays them."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from .._core import avals
 from . import meshes
@@ -15,33 +16,30 @@ class _Auto:
         return "AUTO"
 
 
+@dataclass(frozen=True)
 class Layout:
     """The order of dimensions in memory, outermost first, and tiles. `Layout.AUTO` leaves it to the compiler."""
 
-    __slots__ = ("major_to_minor", "sub_byte_element_size_in_bits", "tiling")
+    major_to_minor: tuple[int, ...]
+    tiling: tuple[tuple[int, ...], ...] | None = None
+    sub_byte_element_size_in_bits: int = 0
 
-    AUTO: Final = _Auto()
+    AUTO: ClassVar[_Auto] = _Auto()
 
-    def __init__(
-        self,
-        major_to_minor: Sequence[int],
-        tiling: Sequence[Sequence[int]] | None = None,
-        sub_byte_element_size_in_bits: int = 0,
-    ) -> None:
-        self.major_to_minor = tuple(major_to_minor)
-        self.tiling = None if tiling is None else tuple(map(tuple, tiling))
-        self.sub_byte_element_size_in_bits = sub_byte_element_size_in_bits
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "major_to_minor", tuple(self.major_to_minor))
+        object.__setattr__(self, "tiling", None if self.tiling is None else tuple(map(tuple, self.tiling)))
 
     def update(self, **changes: Any) -> "Layout":
         """Return the layout with some of its attributes changed."""
-        return Layout(**{**dict(zip(_ATTRIBUTES, self._key(), strict=True)), **changes})
+        return replace(self, **changes)
 
-    def check_compatible_aval(self, shape: Sequence[int]) -> None:
+    def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
         """Raise `ValueError` where arrays of this shape have another number of dimensions."""
-        if len(self.major_to_minor) != len(shape):
+        if len(self.major_to_minor) != len(aval_shape):
             raise ValueError(
                 "Length of major_to_minor and the rank of the value should match. Got "
-                f"major_to_minor={self.major_to_minor} and shape={tuple(shape)}"
+                f"major_to_minor={self.major_to_minor} and shape={tuple(aval_shape)}"
             )
 
     @property
@@ -49,31 +47,19 @@ class Layout:
         """Whether elements lie row by row."""
         return self.major_to_minor == tuple(range(len(self.major_to_minor)))
 
-    def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in _ATTRIBUTES)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __repr__(self) -> str:
-        return f"Layout({', '.join(f'{name}={getattr(self, name)}' for name in _ATTRIBUTES)})"
-
-
-_ATTRIBUTES = ("major_to_minor", "tiling", "sub_byte_element_size_in_bits")
-
-
+@dataclass(frozen=True)
 class Format:
     """A layout (None: that of the device) and a sharding (None: that of the array).
 
     Raises `TypeError` for what is neither, `ValueError` for a layout that is said without a sharding.
     """
 
-    __slots__ = ("layout", "sharding")
+    layout: Layout | _Auto | None = None
+    sharding: Sharding | None = None
 
-    def __init__(self, layout: Layout | _Auto | None = None, sharding: Sharding | None = None) -> None:
+    def __post_init__(self) -> None:
+        layout, sharding = self.layout, self.sharding
         if not isinstance(layout, Layout | _Auto | None):
             raise TypeError(
                 "Invalid value received for the layout argument. Expected values are `None`, `Layout.AUTO` or an instance "
@@ -90,21 +76,11 @@ class Format:
                 "Invalid value received for the sharding argument. Expected values are `None` or an instance of "
                 f"`jax.Sharding`. Got {sharding} of type {type(sharding)}"
             )
-        self.layout, self.sharding = layout, sharding
 
     @staticmethod
     def in_order(ndim: int, sharding: Sharding) -> "Format":
         """Return the format of an array that lies row by row."""
-        return Format(Layout(range(ndim), ()), sharding)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Format) and (self.layout, self.sharding) == (other.layout, other.sharding)
-
-    def __hash__(self) -> int:
-        return hash((self.layout, self.sharding))
-
-    def __repr__(self) -> str:
-        return f"Format(layout={self.layout}, sharding={self.sharding})"
+        return Format(Layout(tuple(range(ndim)), ()), sharding)
 
 
 def _of_struct(given: Any, shape: tuple[Any, ...]) -> Sharding | None:
