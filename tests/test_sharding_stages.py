@@ -30,6 +30,8 @@ STRUCTS = {
     "other rank": lambda jax, s: _struct(jax, s, (8,)),
     "indivisible": lambda jax, s: _struct(jax, s, (7, 8)).shape,
     "no sharding": lambda jax, s: _struct(jax, 3),
+    "no sharding, and false": lambda jax, s: _struct(jax, 0),
+    "empty spec without mesh": lambda jax, s: _struct(jax, jax.P()),
     "spec without mesh": lambda jax, s: _struct(jax, jax.P("x")),
     "updated": lambda jax, s: _struct(jax, s).update(shape=(4, 4)),
     "updated to another rank": lambda jax, s: _struct(jax, s).update(shape=(4,)),
@@ -62,8 +64,8 @@ def test_types_with_shardings(name, explicit):
 def test_specs_of_types_mean_the_mesh_in_force():
     def program(jax):
         with jax.set_mesh(_meshes(jax)[1]):
-            struct = _struct(jax, jax.P("x"))
-            return _text(jax, [struct, jax.numpy.zeros_like(struct).sharding])
+            structs = [_struct(jax, jax.P("x")), _struct(jax, jax.P())]
+            return _text(jax, [structs, [jax.numpy.zeros_like(s).sharding for s in structs]])
 
     agree(program)
 
@@ -78,6 +80,7 @@ COMPILED = {
         lambda x: x * 2, in_shardings=jax.NamedSharding(put("x").sharding.mesh, jax.P("y"))
     ).lower(X),
     "one device": lambda jax, put: jax.jit(lambda x: x * 2).lower(jax.ShapeDtypeStruct((8, 8), "float32")),
+    "another device": lambda jax, put: jax.jit(lambda x: x * 2).lower(jax.device_put(X, jax.devices()[3])),
     "not used": lambda jax, put: jax.jit(lambda x, y: x * 2).lower(put("x"), np.ones(3)),
     "static": lambda jax, put: jax.jit(lambda x, n: x * n, static_argnums=1).lower(put("x"), 3),
 }
@@ -169,6 +172,17 @@ def test_arguments_from_the_host_are_laid_as_jit_is_told():
             found = [double(X, 2.0), double(jax.device_put(X, rows), np.float32(3)), jax.jit(lambda x: x)(X)]
             lowered = jax.jit(lambda x: x * 2, in_shardings=(rows,)).lower(X).compile()
         return _text(jax, [a.sharding for a in (*found, lowered(X))]), found
+
+    agree(program)
+
+
+@pytest.mark.parametrize("stage", [lambda f: f, lambda f: f.lower(X).compile()], ids=["jit", "compiled"])
+def test_arrays_of_the_mesh_are_not_laid_anew(stage):
+    def program(jax):
+        mesh = _meshes(jax)[0]
+        rows = jax.NamedSharding(mesh, jax.P("x"))
+        with jax.set_mesh(mesh):
+            return stage(jax.jit(lambda x: x * 2, in_shardings=rows))(jax.numpy.ones((8, 8)))
 
     agree(program)
 

@@ -19,8 +19,10 @@ _SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all
 # for one that does not fit. `_devices/shardings.py` sets it.
 checked_sharding: Callable[[Any, tuple[Any, ...]], Any] | None = None
 
-# Returns the sharding that was given to a `ShapeDtypeStruct` of some shape, or raises. `_devices/layouts.py` sets it.
-sharding_for_struct: Callable[[Any, tuple[Any, ...]], Any] | None = None
+
+def sharding_for_struct(sharding: Any, shape: tuple[Any, ...]) -> Any:
+    """Return the sharding that was given to a `ShapeDtypeStruct` of some shape, or raise; `_devices/layouts.py` puts it here."""
+    return sharding
 
 
 class AbstractValue:
@@ -145,7 +147,7 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = dtypes.dtype_of(dtype)
-        self.sharding = sharding and sharding_for_struct and sharding_for_struct(sharding, self.shape)
+        self.sharding = None if sharding is None else sharding_for_struct(sharding, self.shape)
         self.weak_type = weak_type
         self.is_ref = is_ref
 

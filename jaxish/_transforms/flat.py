@@ -14,6 +14,7 @@ from .._core import dtypes, errors, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.avals import ShapeDtypeStruct
 from .._core.refs import Ref, RefArgument, as_result
+from .._devices.made import as_its_tensor
 
 
 def arrays_from(tensors: Sequence[Tensor], kinds: Sequence[Any]) -> list[Array]:
@@ -184,7 +185,7 @@ def as_argument(leaf: Any, transformation: str) -> Array:
     if isinstance(leaf, Ref):
         return RefArgument.of(leaf)
     if isinstance(leaf, np.ndarray):
-        return _numpy_argument(leaf)
+        return as_its_tensor(_numpy_argument(leaf))
     if hasattr(leaf, "__jax_array__"):
         raise ValueError(
             "Triggering __jax_array__() during abstractification is no longer supported. To avoid this error, either "
@@ -202,7 +203,7 @@ def as_argument(leaf: Any, transformation: str) -> Array:
             f"{transformation} takes arrays, scalars and pytrees of them; mark other arguments as static."
             f"{errors.way_from_torch(leaf)}"
         )
-    return as_array(leaf)
+    return as_its_tensor(as_array(leaf))
 
 
 def _numpy_argument(leaf: np.ndarray) -> Array:

@@ -20,6 +20,7 @@ from .._core.extended import blank
 from .._core.refs import Ref, check_aliases
 from .._devices import constraint, propagation
 from .._devices.devices import devices
+from .._devices.made import as_its_tensor
 from .compiler_options import check_compiler_options
 from .flat import argument_names, as_argument, check_callable, described, dressed, name_of
 from .placement import Placement
@@ -234,7 +235,7 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
         scalar = torch.zeros(
             (), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device()
         )
-        array = Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False))
+        array = as_its_tensor(Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False)))
         if isinstance(leaf, ShapeDtypeStruct):
             array = constraint.given_as(array, leaf.sharding)
         return Ref(array) if getattr(leaf, "is_ref", False) else array

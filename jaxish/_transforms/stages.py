@@ -13,7 +13,6 @@ from .._core.graph import ClosedGraph
 from .._devices import devices, laid
 from .._devices.constraint import is_committed, sharding_of
 from .._devices.layouts import Format
-from .._devices.made import lies_as_made
 from .._devices.shardings import Sharding, SingleDeviceSharding
 from .._jaxprs.ir import ClosedJaxpr
 from .._jaxprs.raising import closed_jaxpr
@@ -41,17 +40,20 @@ class Stage:
     _program: Program
     _call: PreparedCall
 
+    def _by_argument(self, leaves: Iterable[Any]) -> Any:
+        """Return what is told of each leaf of the arguments, by position and by name."""
+        return tree.flatten(self._call.given)[1].unflatten(leaves)
+
     @property
     def args_info(self) -> Any:
         """The types of the arguments, as a pytree of `ArgInfo`s."""
         donated = set(self._call.donated)
-        infos = [ArgInfo(a.shape, a.dtype, i in donated) for i, a in enumerate(self._program.in_avals)]
-        return tree.flatten(self._call.given)[1].unflatten(infos)
+        return self._by_argument(ArgInfo(a.shape, a.dtype, i in donated) for i, a in enumerate(self._program.in_avals))
 
     @property
     def in_avals(self) -> Any:
         """The types of the arguments, by position and by name."""
-        return tree.flatten(self._call.given)[1].unflatten(self._program.in_avals)
+        return self._by_argument(self._program.in_avals)
 
     @property
     def in_tree(self) -> tree.PyTreeDef:
@@ -155,7 +157,7 @@ class Compiled(Stage):
     @property
     def input_shardings(self) -> Any:
         """How the arguments lie over devices, by position and by name; None for those that are not used."""
-        return self._by_argument(self._shardings_of_arguments())
+        return self._by_argument(self._shardings_of_arguments)
 
     @property
     def output_shardings(self) -> Any:
@@ -165,7 +167,7 @@ class Compiled(Stage):
     @property
     def input_formats(self) -> Any:
         """How the arguments lie in memory and over devices, as `input_shardings` has them."""
-        pairs = zip(self._program.in_avals, self._shardings_of_arguments(), strict=True)
+        pairs = zip(self._program.in_avals, self._shardings_of_arguments, strict=True)
         return self._by_argument(_format(a, s) for a, s in pairs)
 
     @property
@@ -174,26 +176,25 @@ class Compiled(Stage):
         pairs = zip(self._program.out_avals, self._shardings_of_results(), strict=True)
         return self._program.out_spec.unflatten(_format(a, s) for a, s in pairs)
 
-    def _by_argument(self, leaves: Iterable[Any]) -> Any:
-        return tree.flatten(self._call.given)[1].unflatten(leaves)
-
+    @cached_property
     def _shardings_of_arguments(self) -> list[Sharding | None]:
         arrays, closed = self._call.arrays, self._program.closed
         inputs = closed.graph.module.graph.find_nodes(op="placeholder")[len(closed.captured) :]
         return [sharding_of(a) if node.users else None for a, node in zip(arrays, inputs, strict=False)]
 
     def _shardings_of_results(self) -> list[Sharding]:
-        own = SingleDeviceSharding(devices.devices()[0])
-        return [getattr(kind, "sharding", None) or own for kind in self._program.out_kinds]
+        nodes: Any = self._program.closed.graph.module.graph.output_node().args[0]
+        return [
+            getattr(kind, "sharding", None) or SingleDeviceSharding(devices.of(node.meta["val"]))
+            for kind, node in zip(self._program.out_kinds, nodes, strict=False)  # after the results: what is written
+        ]
 
     def _check_shardings(self, call: PreparedCall) -> None:
         """Raise `ValueError` where arguments lie in another way than those that were compiled for."""
-        triples = zip(call.arrays, self._shardings_of_arguments(), range(len(call.arrays)), strict=True)
         wrong = [
             (i, a, s)
-            for a, s, i in triples
-            if s is not None and is_committed(a) and not lies_as_made(a)
-            if not sharding_of(a).is_equivalent_to(s, a.ndim)
+            for i, (a, s) in enumerate(zip(call.arrays, self._shardings_of_arguments, strict=True))
+            if s is not None and is_committed(a) and not sharding_of(a).is_equivalent_to(s, a.ndim)
         ]
         if wrong:
             names = call.names() or [str(i) for i in range(len(call.arrays))]
