@@ -25,7 +25,7 @@ from .._devices.constraint import (
     shards_of,
 )
 from .._devices.layouts import Format, Layout
-from .._devices.made import as_its_tensor, lies_as_made
+from .._devices.made import as_its_tensor
 from .._devices.memory import Space
 from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
 from .flat import wraps
@@ -44,19 +44,26 @@ def device_put(
     """
     leaves, spec = tree.flatten(x)
     targets = broadcast_prefix(device, spec, "device_put device", is_leaf=lambda d: d is None)
-    donated = broadcast_prefix(donate, spec, "device_put donate")
-    aliased = broadcast_prefix(may_alias, spec, "device_put may_alias", is_leaf=lambda m: m is None)
-    if any(d and m for d, m in zip(donated, aliased, strict=True)):
-        raise ValueError("may_alias and donate cannot be True at the same time.")
     places = [_place_of(target, leaf) for target, leaf in zip(targets, leaves, strict=True)]
     with transfers.explicit():
         moved = [_moved(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
-    moved = [_copied(new, leaf) if may is False else new for new, leaf, may in zip(moved, leaves, aliased, strict=True)]
+    if may_alias is not None or donate is not False:
+        moved = _aliased(leaves, moved, spec, donate, may_alias)
+    return spec.unflatten(moved)
+
+
+def _aliased(leaves: Sequence[Any], moved: Sequence[Array], spec: Any, donate: Any, may_alias: Any) -> list[Array]:
+    """Copy what may not share memory with the leaf that it was made of, and delete the leaves that are donated."""
+    donated = broadcast_prefix(donate, spec, "device_put donate")
+    may = broadcast_prefix(may_alias, spec, "device_put may_alias", is_leaf=lambda m: m is None)
+    if any(d and m for d, m in zip(donated, may, strict=True)):
+        raise ValueError("may_alias and donate cannot be True at the same time.")
+    moved = [_copied(new, leaf) if m is False else new for new, leaf, m in zip(moved, leaves, may, strict=True)]
     for leaf, new, is_donated in zip(leaves, moved, donated, strict=True):
         is_concrete = isinstance(leaf, Array) and not graph.is_tracer(leaf._tensor)
         if is_donated and is_concrete and new._tensor is not leaf._tensor:
             leaf.delete()
-    return spec.unflatten(moved)
+    return moved
 
 
 def _copied(new: Array, leaf: Any) -> Array:
@@ -88,25 +95,27 @@ def _place_of(target: Any, leaf: Any) -> Sharding | None:
     return resolve(target, "device_put")
 
 
-def _of_format(given: Format, leaf: Any, function: str) -> Any:
+def _of_format(target: Format, leaf: Any, function: str) -> Sharding | None:
     """Return the sharding of a format that is given to a leaf. Raises `ValueError` for a layout of another rank."""
-    if given.layout is not None and not isinstance(given.layout, Layout) and function == "device_put":
+    layout = target.layout
+    if layout is Layout.AUTO and function == "device_put":
         raise ValueError(
-            f"sharding and layout in `Layout` instance should be concrete. Got layout: {given} for input {type_text(leaf)}"
+            f"sharding and layout in `Layout` instance should be concrete. Got layout: {target} for input {type_text(leaf)}"
         )
-    if isinstance(given.layout, Layout):
-        try:
-            given.layout.check_compatible_aval(np.shape(leaf))
-        except ValueError as error:
-            raise ValueError(
-                f"What is given to {function} is incompatible with its layout annotation {given.layout}: {error}"
-            ) from None
-    if isinstance(given.layout, Layout) and not given.layout.is_in_order:
+    if not isinstance(layout, Layout):
+        return target.sharding
+    try:
+        layout.check_compatible_aval(np.shape(leaf))
+    except ValueError as error:
+        raise ValueError(
+            f"What is given to {function} is incompatible with its layout annotation {layout}: {error}"
+        ) from None
+    if not layout.is_in_order:
         raise NotImplementedError(
-            f"{given.layout} is not supported: torch lays arrays out. Transpose the array where its elements' order in "
-            "memory matters."
+            f"{layout} is not supported: torch lays arrays out. Transpose the array where its elements' order in memory "
+            "matters."
         )
-    return given.sharding
+    return target.sharding
 
 
 def _moved(leaf: Any, sharding: Sharding | None) -> Array:
@@ -124,35 +133,39 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """Return the pytree `x` laid over devices as `shardings` says: shardings, partition specs, or a prefix of them.
 
     Under jit the results that are constrained have these shardings, and each device makes its own part of them.
-    Where a mesh is in force whose axes are all explicit it asserts that they lie so already. Raises `ValueError` for shardings that do
-    not fit, `RuntimeError` for specs without a mesh in force, `TypeError` for what is no sharding, `AssertionError`.
+    Where a mesh is in force whose axes are all explicit it asserts that they lie so already. Raises `ValueError` for
+    shardings that do not fit, `RuntimeError` for specs without a mesh in force, `TypeError` for what is no sharding,
+    `AssertionError` for arrays that lie otherwise.
     """
     leaves, spec = tree.flatten(x)
-    given = _prefix(shardings, x, "with_sharding_constraint")
+    wanted = _prefix(shardings, x, "with_sharding_constraint")
+    for sharding in wanted:
+        _check_constraint(sharding)
+    return spec.unflatten(_with_constraint(as_array(leaf), s) for leaf, s in zip(leaves, wanted, strict=True))
+
+
+def _check_constraint(sharding: Sharding | None) -> None:
     manual = meshes.get_abstract_mesh().manual_axes
-    for sharding in given:
-        if sharding is None:
-            raise ValueError(
-                "One of with_sharding_constraint arguments got sharding None which is not allowed. Please only pass "
-                "`jax.sharding.Sharding` instances."
-            )
-        if isinstance(sharding, NamedSharding) and set(manual) & sharding.split_axes:
-            raise ValueError(
-                f"pspec {sharding.spec} contains a manual axes {manual} of mesh which is not allowed. If you are using a "
-                "with_sharding_constraint under a shard_map, only use the mesh axis in PartitionSpec which are not manual."
-            )
-        if _is_all_explicit(sharding):
-            continue
-        if isinstance(sharding, NamedSharding) and set(sharding.mesh.explicit_axes) & sharding.split_axes:
-            raise ValueError(
-                "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
-                f"Got spec={sharding.spec} and mesh={sharding.mesh}. You probably meant to use the `reshard` API."
-            )
-    pairs = zip(map(as_array, leaves), given, strict=True)
-    return spec.unflatten(_with_constraint(a, s) for a, s in pairs)  # pyright: ignore[reportArgumentType]
+    if sharding is None:
+        raise ValueError(
+            "One of with_sharding_constraint arguments got sharding None which is not allowed. Please only pass "
+            "`jax.sharding.Sharding` instances."
+        )
+    if isinstance(sharding, NamedSharding) and set(manual) & sharding.split_axes:
+        raise ValueError(
+            f"pspec {sharding.spec} contains a manual axes {manual} of mesh which is not allowed. If you are using a "
+            "with_sharding_constraint under a shard_map, only use the mesh axis in PartitionSpec which are not manual."
+        )
+    if not isinstance(sharding, NamedSharding) or _is_all_explicit(sharding):
+        return
+    if set(sharding.mesh.explicit_axes) & sharding.split_axes:
+        raise ValueError(
+            "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
+            f"Got spec={sharding.spec} and mesh={sharding.mesh}. You probably meant to use the `reshard` API."
+        )
 
 
-def _with_constraint(array: Array, sharding: Sharding) -> Array:
+def _with_constraint(array: Array, sharding: Any) -> Array:
     if _is_all_explicit(sharding):
         return _asserted(array, sharding)
     return constrained(array, sharding, "with_sharding_constraint")
@@ -291,7 +304,7 @@ def _prefix(given: Any, value: Any, name: str) -> list[Sharding | None]:
 def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:
     if sharding is None:
         return array
-    if is_committed(array) and not lies_as_made(array) and not graph.is_tracer(array._tensor):
+    if is_committed(array) and not graph.is_tracer(array._tensor):
         if not sharding_of(array).is_equivalent_to(sharding, array.ndim):
             raise ValueError(
                 f"Sharding passed to jit does not match the sharding on the respective arg. Got jit sharding: "
