@@ -64,6 +64,8 @@ TEXTS = {
     "jit": (lambda j: j.jit(lambda x: x * 2.0), (V,)),
     "jit that closes over an array": (closing_jit, (S,)),
     "cond": (lambda j: lambda p, x: j.lax.cond(p > 0, lambda x: x + 1.0, j.numpy.sin, x), (S, V)),
+    "cond whose branches read different operands": (
+        lambda j: lambda p, x, y: j.lax.cond(p > 0, lambda x, y: x * V, lambda x, y: y, x, y), (S, V, V)),
     "while": (lambda j: lambda n: j.lax.while_loop(lambda c: c < n, lambda c: c + 1, 0), (3,)),
     "fori": (lambda j: lambda x, n: j.lax.fori_loop(0, n, lambda i, a: a + 3.0 * x, x), (V, 5)),
     "scan": (lambda j: lambda c, xs: j.lax.scan(lambda c, x: (c + x, c * x), c, xs), (S, V)),
