@@ -36,6 +36,14 @@ def test_arrays_are_written_as_jax_writes_them(made, text):
     agree(lambda jax: eval(text, {"x": eval(made, {"jax": jax, "jnp": jax.numpy})}))
 
 
+@pytest.mark.parametrize("stop", [[1.0, 2.5, -0.3], 25.0, 1.0])
+@pytest.mark.parametrize("num", [6, 11, 26, 51])
+def test_linspace_rounds_as_jax_rounds(stop, num):
+    """Where equal steps lie decides in which bin of a histogram a number falls, and whether whole numbers are met."""
+    start = 0.0 if isinstance(stop, float) else np.array([0.1, 0.7, -2.2], np.float32)
+    agree(lambda jax: jax.numpy.linspace(start, np.float32(stop), num), rtol=0, atol=0)
+
+
 def test_traced_values_have_no_format():
     def written(jax):
         jax.jit(lambda x: f"{x:.2f}")(1.0)

@@ -247,6 +247,7 @@ def test_histograms_and_statistics():
             jnp.histogram(x, np.array([0.0, 1.0, 3.0])),
             jnp.histogram(x, 3, (0, 2), weights=y),
             jnp.histogram(x, 4, density=True),
+            jnp.histogram(np.array([1, 2, 3, 10, 11, 15, 19, 25]), range=(0, 25), bins=5)[0],
             jnp.histogram2d(x, y, 3),
             jnp.histogramdd(np.stack([x, y], 1), [2, 3]),
             jnp.histogramdd(np.stack([x, y], 1), 2, density=True),

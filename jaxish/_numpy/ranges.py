@@ -113,9 +113,9 @@ def linspace(
     intervals = count - 1 if endpoint else count
     if count > 1:
         real = dtypes.TO_TORCH[dtypes.to_floating(dtypes.TO_NUMPY[computed])]
-        part = (torch.arange(intervals, device=first.device).to(real) / intervals).to(computed)
-        part = part.reshape([intervals if d == axis else 1 for d in range(len(shape) + 1)])
-        found = first.unsqueeze(axis) * (1 - part) + last.unsqueeze(axis) * part
+        along = [intervals if d == axis else 1 for d in range(len(shape) + 1)]
+        steps = torch.arange(intervals, device=first.device).to(real).reshape(along)
+        found = _interpolated(first.unsqueeze(axis), last.unsqueeze(axis), steps, intervals)
         if endpoint:
             found = torch.cat([found, last.unsqueeze(axis)], axis)
         step = (last - first) / intervals
@@ -130,6 +130,27 @@ def linspace(
     found = convert(found, result)
     values = Array(found) if device is None else placed(Array(found.to(torch_device(device))), device)
     return (values, Array(step)) if retstep else values
+
+
+def _interpolated(first: Tensor, last: Tensor, steps: Tensor, intervals: int) -> Tensor:
+    """Return the numbers that lie `steps` of `intervals` between two, rounded as XLA's compiler for CPUs rounds them.
+
+    It multiplies by the reciprocal, multiplies what is constant first and fuses one product with the sum: so the whole
+    numbers of `linspace(0, 25, 6)` are whole.
+    """
+    if steps.dtype == torch.bfloat16:
+        part = steps / intervals
+        return first * (1 - part) + last * part
+    unit = torch.ones((), dtype=steps.dtype, device=steps.device) / intervals
+    part = steps * unit
+    if first.numel() == 1:
+        return _fused(steps, last * unit, first * (1 - part))
+    return _fused(first, 1 - part, last * part)
+
+
+def _fused(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """Return x * y + z, of float32 rounded once: 53 bits hold the product of two numbers of 24."""
+    return (x.double() * y.double() + z.double()).float() if z.dtype == torch.float32 else x * y + z
 
 
 def logspace(
