@@ -80,7 +80,7 @@ class RegularGridInterpolator:
         if self.fill_value is not None:
             beyond = torch.stack([tensor_of(o) for o in outside]).any(0)
             found = where(_column(Array(beyond), found.ndim), self.fill_value, found)
-        return found.reshape(*xi.shape[:-1], *self.values.shape[rank:])
+        return found.reshape((*xi.shape[:-1], *self.values.shape[rank:]))
 
     def _nearest(self, below: list[Array], parts: list[Any]) -> Any:
         return self.values[tuple(where(part <= 0.5, i, i + 1) for i, part in zip(below, parts, strict=True))]

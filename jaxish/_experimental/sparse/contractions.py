@@ -89,7 +89,7 @@ def _sparse_dense(mat: BCOO, dense: Array, numbers: Any, dtype: torch.dtype) -> 
     if width != 1:
         within = torch.arange(width, device=row.device)
         row, column = (row.unsqueeze(-1) * width + within).reshape(-1), column.repeat_interleave(width)
-    flat = t.permute(*dense_batch, *of_dense, *right).reshape(
+    flat = t.permute((*dense_batch, *of_dense, *right)).reshape(
         math.prod(shape[d] for d in (*mat_batch, *of_mat)), math.prod(t.shape[d] for d in right)
     )
     is_prefix = left == list(range(len(left))) and not mat.n_batch
@@ -97,7 +97,7 @@ def _sparse_dense(mat: BCOO, dense: Array, numbers: Any, dtype: torch.dtype) -> 
         found = flat.new_zeros((rows * width, flat.shape[1]))
     else:
         found = sparse_product(values, row, column, flat, rows * width, mat.indices_sorted and is_prefix and width == 1)
-    return found.reshape(*(shape[d] for d in (*mat_batch, *left)), *tail, *(t.shape[d] for d in right))
+    return found.reshape((*(shape[d] for d in (*mat_batch, *left)), *tail, *(t.shape[d] for d in right)))
 
 
 def bcoo_dot_general(
@@ -140,10 +140,10 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, numbers: Any, shape: Shape, dtype: torc
     def spread(t: Tensor, mat: BCOO, dims: Sequence[int], which: int) -> Tensor:
         """Return a tensor with the batch, the rest of lhs's batch and that of rhs's in front."""
         t = t.expand(*mat.shape[: mat.n_batch], *t.shape[mat.n_batch :])
-        t = t.permute(*dims, *own[which], *range(mat.n_batch, t.dim()))
+        t = t.permute((*dims, *own[which], *range(mat.n_batch, t.dim())))
         ones = [1] * len(own[1 - which])
         middle = [*ones, *sizes[1]] if which else [*sizes[0], *ones]
-        return t.reshape(*batch, *middle, *t.shape[mat.n_batch :])
+        return t.reshape((*batch, *middle, *t.shape[mat.n_batch :]))
 
     parts = [
         [spread(t, mat, dims, which) for t in mat.tensors]
@@ -202,7 +202,7 @@ def bcoo_dot_general_sampled(
     of_right = [*batch, *range(len(of_left), len(shape))]
 
     def flat(x: Array, kept: Sequence[int], contracted: Sequence[int]) -> Tensor:
-        t = convert(tensor_of(x), dtype).permute(*kept, *contracted)
+        t = convert(tensor_of(x), dtype).permute((*kept, *contracted))
         return t.reshape(math.prod(t.shape[: len(kept)]), math.prod(t.shape[len(kept) :]))
 
     inside = _inside(places, shape)

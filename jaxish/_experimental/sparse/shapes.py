@@ -185,7 +185,7 @@ def bcoo_broadcast_in_dim(
         sizes = list(batch_sizes)
         for d, n in zip(batch, t.shape, strict=False):
             sizes[d] = n
-        return t.reshape(*sizes, *tail)
+        return t.reshape((*sizes, *tail))
 
     for d, n in zip(dense, data.shape[mat.n_batch + 1 :], strict=True):
         dense_sizes[d - n_batch - n_sparse] = n

@@ -18,8 +18,13 @@ from ..._core.dimensions import canonical_axes
 from ..._core.graph import Graph
 from ..._core.primitive import Primitive
 from ..._core.promotion import convert
+from ..._lax.control_flow.cond import Cond, switch
+from ..._lax.control_flow.scan import Scan, scan
+from ..._lax.control_flow.while_loop import While, while_loop
+from ..._transforms.custom_jvp import CustomJVPCall
 from ..._transforms.flat import check_callable, wraps
 from ..._transforms.program import Call, Program, trace_program
+from ..._transforms.remat import Checkpoint
 from .base import JAXSparse
 from .bcoo import BCOO
 from .bcsr import BCSR
@@ -51,6 +56,10 @@ class SparseTracer:
 
 def _wrapped(x: Any) -> Any:
     return Array(x) if isinstance(x, Tensor) else x
+
+
+def _unwrapped(x: Any) -> Any:
+    return tensor_of(x) if isinstance(x, Array) else x
 
 
 def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -214,6 +223,55 @@ _ZERO_TO_ZERO = frozenset(
 )  # fmt: skip
 
 
+# ------------------------------------------------------------------------------------------------------ control flow
+
+
+def _called(graph: Graph, consts: Sequence[Any]) -> Callable[..., list[Any]]:
+    """Return a graph as a function of arrays, sparse or not, that closes over its first inputs."""
+
+    def function(*values: Any) -> list[Any]:
+        return [_wrapped(r) for r in _run(graph, [*consts, *map(_unwrapped, values)])]
+
+    return function
+
+
+def _while(loop: While, *inputs: Any) -> list[Any]:
+    cond_consts, body_consts, init = loop.parts(inputs)
+    test, step = _called(loop.cond, cond_consts), _called(loop.body, body_consts)
+    return while_loop(lambda carry: test(*carry)[0], lambda carry: step(*carry), [_wrapped(x) for x in init])
+
+
+def _scan(loop: Scan, *inputs: Any) -> list[Any]:
+    consts, init, xs = loop.parts(inputs)
+    if any(map(_is_sparse, xs)):
+        raise NotImplementedError("sparse rule for scan over rows of sparse arrays")
+    step = _called(loop.body, consts)
+
+    def body(carry: Any, x: Any) -> tuple[list[Any], list[Any]]:
+        found = step(*carry, *x)
+        return found[: loop.carries], found[loop.carries :]
+
+    starts, rows = [_wrapped(x) for x in init], [_wrapped(x) for x in xs]
+    carry, ys = scan(body, starts, rows, loop.length, loop.reverse, loop.unroll)
+    return [*carry, *ys]
+
+
+def _cond(choice: Cond, index: Any, *operands: Any) -> list[Any]:
+    return switch(_wrapped(index), [_called(branch, ()) for branch in choice.branches], *map(_wrapped, operands))
+
+
+def _called_body(call: Call | Checkpoint | CustomJVPCall, *inputs: Any) -> list[Any]:
+    return _run(call.body, inputs)
+
+
+_STRUCTURED: dict[type[Primitive], Callable[..., Sequence[Any]]] = {
+    While: _while,
+    Scan: _scan,
+    Cond: _cond,
+    **dict.fromkeys((Call, Checkpoint, CustomJVPCall), _called_body),
+}
+
+
 # ---------------------------------------------------------------------------------------------------------- interpreting
 
 
@@ -230,8 +288,8 @@ class _Interpreter(fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if not any(isinstance(leaf, BCOO) for leaf in _leaves((args, kwargs))):
             return super().call_function(target, args, kwargs)
-        if isinstance(target, Call):
-            return _run(target.body, args)
+        if type(target) in _STRUCTURED:
+            return [_unwrapped(r) for r in _STRUCTURED[type(target)](target, *args)]
         if target is operator.getitem:
             return operator.getitem(*args)
         if isinstance(target, Primitive) and target.__name__ in _ZERO_TO_ZERO:
@@ -242,8 +300,7 @@ class _Interpreter(fx.Interpreter):
                 f"sparse rule for {getattr(target, '__name__', target)} is not implemented. If you want to use an array "
                 "with this function, use sparse.todense() on it first."
             )
-        found = rule(*args, **kwargs)
-        return tensor_of(found) if isinstance(found, Array) else found
+        return _unwrapped(rule(*args, **kwargs))
 
 
 def _leaves(values: Any) -> list[Any]:

@@ -40,7 +40,7 @@ class Scan(Opaque):
         self.unroll = unroll
         self.rows_from = consts + carries, carries  # of the inputs, and of the results
 
-    def _parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         first, second = self.consts, self.consts + self.carries
         return list(values[:first]), list(values[first:second]), list(values[second:])
 
@@ -66,7 +66,7 @@ class Scan(Opaque):
         return self.body, counts, lambda: loop_sources.scan_source(self.body, *counts)
 
     def _run_steps(self, *inputs: Tensor) -> list[Tensor]:
-        consts, carry, xs = self._parts(inputs)
+        consts, carry, xs = self.parts(inputs)
         slices = list(zip(*(x.unbind(0) for x in xs), strict=True)) if xs else [()] * self.length
         if self.reverse:
             slices.reverse()
@@ -116,7 +116,7 @@ class Scan(Opaque):
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         if target.has_scans:
             return self._with_lowered_body(target, inputs)
-        consts, init, xs = self._parts(inputs)
+        consts, init, xs = self.parts(inputs)
         types = self.out_types(*inputs)
         ys = [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in types[self.carries :]]
         if not self.length:
@@ -145,7 +145,7 @@ class Scan(Opaque):
         """Return the body repeated `unroll` times: (consts, carry, x per step) -> (carry, ys per step)."""
 
         def run(*inputs: Tensor) -> list[Tensor]:
-            consts, carry, slices = self._parts(inputs)
+            consts, carry, slices = self.parts(inputs)
             count, ys = len(slices) // self.unroll, []
             for i in range(self.unroll):
                 results = self.body(*consts, *carry, *slices[i * count : (i + 1) * count])
@@ -166,8 +166,8 @@ class Scan(Opaque):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name = popped_axis()
-        const_dims, init_dims, xs_dims = self._parts(dims)
-        consts, init, xs = self._parts(inputs)
+        const_dims, init_dims, xs_dims = self.parts(dims)
+        consts, init, xs = self.parts(inputs)
         # A step slices the leading axis off, so that a batch behind it is in front of the slice.
         xs = [x if d is None else x.movedim(d, 1) for x, d in zip(xs, xs_dims, strict=True)]
         x_dims = [None if d is None else 0 for d in xs_dims]
@@ -187,7 +187,7 @@ class Scan(Opaque):
         return results, [*(0 if b else None for b in batched), *y_dims]
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        parts = list(zip(self._parts(primals), self._parts(tangents), strict=True))
+        parts = list(zip(self.parts(primals), self.parts(tangents), strict=True))
         (consts, const_ts), (init, init_ts), (xs, x_ts) = parts
         given = [t is not None for t in (*const_ts, *init_ts, *x_ts)]
         carried = derived.carries_reached(self.body, given, self.consts, self.carries)
@@ -279,7 +279,7 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
     def run(*inputs: Tensor) -> list[Tensor]:
         return scan._with_body(stacking, consts, carries)(*inputs)
 
-    shapes = scan._parts(body.in_types)
+    shapes = scan.parts(body.in_types)
     types = [*shapes[0], *shapes[1], *(TensorType((scan.length, *t.shape), t.dtype, t.device) for t in shapes[2])]
     parameters = (consts, carries, scan.length, scan.reverse, scan.unroll)
     forward_graph = derived.cached(stacking, ("forward", parameters), lambda: graph.trace(run, types).graph)
@@ -296,7 +296,7 @@ def _pull_rule(
     scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int
 ) -> residuals.Rule:
     body, consts, carries = scan.body, scan.consts, scan.carries
-    const_types, carry_types, x_types = scan._parts(body.in_types)
+    const_types, carry_types, x_types = scan.parts(body.in_types)
     y_types = body.out_types[carries:]
     carried = [i for i in range(carries) if follow[consts + i]]
     seeded = [i for i, t in enumerate(y_types) if differentiable(t.dtype)]
@@ -330,7 +330,7 @@ def _pull_rule(
     def rule(
         primals: Sequence[Tensor], kept: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
-        const_values, _, xs = scan._parts(primals)
+        const_values, _, xs = scan.parts(primals)
         carry_cts = [_seed(cotangents[i], carry_types[i]) for i in carried]
         y_cts = [
             _seed(

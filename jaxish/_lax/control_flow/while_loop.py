@@ -37,7 +37,7 @@ class While(Opaque):
     def __init__(self, cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> None:
         self.cond, self.body, self.cond_consts, self.body_consts = cond, body, cond_consts, body_consts
 
-    def _parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def parts(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         first, second = self.cond_consts, self.cond_consts + self.body_consts
         return list(values[:first]), list(values[first:second]), list(values[second:])
 
@@ -55,7 +55,7 @@ class While(Opaque):
         native = native_loop.ready(*loop)
         if native is not None:
             return native(inputs, self.body.out_types)
-        cond_consts, body_consts, carry = self._parts(inputs)
+        cond_consts, body_consts, carry = self.parts(inputs)
         test, step, upcoming = executable.of(self.cond), executable.of(self.body), native_loop.upcoming(*loop)
         while upcoming is not None:
             if (native := upcoming()) is not None:
@@ -76,7 +76,7 @@ class While(Opaque):
         return self.body, (*counts, graph_identity(self.cond)), source
 
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
-        cond_consts, body_consts, init = self._parts(inputs)
+        cond_consts, body_consts, init = self.parts(inputs)
         carries, split = len(init), len(init) + len(cond_consts)
 
         def going(*given: Tensor) -> Tensor:
@@ -98,8 +98,8 @@ class While(Opaque):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name = popped_axis()
-        cond_dims, body_dims, init_dims = self._parts(dims)
-        cond_consts, body_consts, init = self._parts(inputs)
+        cond_dims, body_dims, init_dims = self.parts(dims)
+        cond_consts, body_consts, init = self.parts(inputs)
         batched = [d is not None for d in init_dims]
         while True:
             carry_dims = [0 if b else None for b in batched]
@@ -131,8 +131,8 @@ class While(Opaque):
         return [out is node for out, node in zip(returned, carry, strict=True)]
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        cond_consts, body_consts, init = self._parts(primals)
-        _, const_ts, init_ts = self._parts(tangents)
+        cond_consts, body_consts, init = self.parts(primals)
+        _, const_ts, init_ts = self.parts(tangents)
         consts, carries = len(body_consts), len(init)
         carried = derived.carries_reached(self.body, [t is not None for t in (*const_ts, *init_ts)], consts, carries)
         active = [*(t is not None for t in const_ts), *carried]
