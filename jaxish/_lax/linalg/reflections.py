@@ -150,7 +150,9 @@ def pivoted_qr(t: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     if not rows:
         order = torch.zeros_like(order)  # as JAX has it
     for k in range(min(rows, columns)):
-        longest = torch.linalg.vector_norm(t[..., k:, k:].detach(), dim=-2).argmax(-1, keepdim=True) + k
+        # torch 2.9's type of the norms of one row keeps the row, asked to or not.
+        lengths = torch.linalg.vector_norm(t[..., k:, k:].detach(), dim=-2, keepdim=True).squeeze(-2)
+        longest = lengths.argmax(-1, keepdim=True) + k
         places = torch.arange(columns, device=t.device)
         swap = torch.where(places == k, longest, torch.where(places == longest, k, places))
         t = t.gather(-1, swap.unsqueeze(-2).expand(t.shape))
