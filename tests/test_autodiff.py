@@ -90,6 +90,8 @@ WEAK_JACOBIANS = {
     "hessian": lambda j: j.hessian(lambda x, y: x * x * y, (0, 1))(2.0, 3.0),
     "some outputs": lambda j: j.jacfwd(lambda p: {"weak": p["a"] * 2, "not": X * p["a"]})({"a": 2.0}),
     "some inputs": lambda j: j.jacfwd(lambda x, y: x * y, (0, 1))(2.0, X),
+    "gradient of a complex number": lambda j: [j.grad(f)(3 + 4j) for f in (j.numpy.abs, lambda z: (z * z).real)],
+    "holomorphic gradient": lambda j: j.grad(square, holomorphic=True)(3 + 4j),
 }
 
 

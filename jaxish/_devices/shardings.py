@@ -431,11 +431,11 @@ def _indices(sharding: NamedSharding, shape: tuple[int, ...]) -> Mapping[Device,
     found = {}
     for position, device in places(mesh):
         index = []
-        for part, size in zip(specs, sizes, strict=True):
+        for part, size, whole in zip(specs, sizes, shape, strict=True):
             number = 0
             for name in names_in(part):
                 number = number * mesh.shape[name] + position[name]
-            index.append(slice(number * size, (number + 1) * size) if names_in(part) else slice(None))
+            index.append(slice(None) if size == whole else slice(number * size, (number + 1) * size))
         found[device] = tuple(index)
     return found
 

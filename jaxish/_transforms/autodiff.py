@@ -246,7 +246,8 @@ def value_and_grad(
         result = _scalar_output(output, values, holomorphic)
         found = dict(zip(active, _pull(pull, [torch.ones_like(tensor_of(result))]), strict=True))
         gradients = {
-            i: from_kind(found[i], leaves[i].kind) if i in found else float0_zeros(leaves[i].shape) for i in selected
+            i: from_kind(found[i], _kind_of_gradient(leaves[i], holomorphic)) if i in found else float0_zeros(leaves[i].shape)
+            for i in selected
         }
         trees = [
             tree.flatten(args[p])[1].unflatten(gradients[i] for i in range(starts[p], starts[p + 1])) for p in wanted
@@ -255,6 +256,11 @@ def value_and_grad(
         return ((result, aux) if has_aux else result), gradient
 
     return value_and_grad_f
+
+
+def _kind_of_gradient(array: Array, holomorphic: bool) -> Any:
+    # What makes a real number of a complex one (real, imag, abs) has a gradient that is not weakly typed.
+    return False if array.dtype.kind == "c" and not holomorphic else array.kind
 
 
 def parse_argnums(argnums: Any) -> int | tuple[int, ...]:
