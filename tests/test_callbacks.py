@@ -194,15 +194,6 @@ def test_debug_callback_passes_exceptions_on():
         jaxish.debug.callback(lambda: 1 / 0)
 
 
-def test_breakpoint_calls_the_hook_when_the_program_gets_there(monkeypatch):
-    stops = []
-    monkeypatch.setattr("sys.breakpointhook", lambda: stops.append(1))
-    f = jaxish.jit(lambda x: (jaxish.debug.breakpoint(), x)[1])
-    f(X)
-    f(X)
-    assert len(stops) == 2
-
-
 WRAPPERS = {
     "call": lambda j, f: f(X[0]),
     "jit": lambda j, f: j.jit(f)(X[0]),

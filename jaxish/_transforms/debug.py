@@ -157,17 +157,25 @@ def breakpoint(
     ordered: bool = False,
     token: Any = None,
     **kwargs: Any,
-) -> None:
-    """Stop in Python's debugger (`sys.breakpointhook`) when the program gets here.
+) -> Any:
+    """Stop in a debugger when the program gets here, whatever transformations are going on.
 
-    The frames of the trace are gone by then: print values with `debug.print`, or run under `jax.disable_jit()` to see
-    them by name. Options that choose JAX's own debugger and its frames raise `NotImplementedError`.
+    It prompts with `(jdb)` and shows the source and the variables of the functions that lead here, as they are when the
+    program runs: `p x` and `pp x` print a value, `l` lists the source, `u` and `d` go to the caller and back, `bt` shows all
+    frames, `c` goes on, `q` ends the program (`SystemExit`), `help` tells the rest. What is no array of a transformation is
+    shown as it was when the function was traced. Under vmap it stops per example, under grad once, in the forward pass.
+
+    `num_frames` says how many frames are taken down; those of libraries like this one only if not `filter_frames`. `backend`
+    is "cli", which takes `stdin`, `stdout` and `completekey`; "web" and "colab" raise `NotImplementedError`. `ordered` is
+    `debug.callback`'s. In its place an array, or a pytree of them, may be given as `token`: it is returned, a constant to every
+    derivative, and the program stops where it is computed, if anything uses what is returned.
     """
-    if backend is not None or num_frames is not None or token is not None or kwargs or not filter_frames:
-        raise NotImplementedError(
-            "debug.breakpoint runs Python's debugger, without JAX's options; set sys.breakpointhook to use another one."
-        )
-    debug_callback(lambda: sys.breakpointhook(), ordered=ordered)
+    from . import debugger  # loaded by the few programs that stop
+
+    return debugger.breakpoint(
+        sys._getframe(1), backend=backend, filter_frames=filter_frames, num_frames=num_frames, ordered=ordered, token=token,
+        options=kwargs,
+    )  # fmt: skip
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
