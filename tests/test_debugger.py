@@ -48,7 +48,9 @@ def with_custom_rule(j, options):
         j.debug.breakpoint(**options)
         return y.sum(), dx.sum()
 
-    j.jvp(f, (X,), (X,))
+    x = j.numpy.asarray(X)
+    j.jvp(f, (x,), (x,))
+    j.jvp(j.jit(f), (x,), (x,))
 
 
 def in_scan(j, options):
@@ -116,7 +118,7 @@ VALUES = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_variables_have_the_values_of_the_run(name):
-    commands = ["p x", "p y", "p x + y", "both", "pp both, n", "z", "c"]
+    commands = ["p x", "p y", "p x + y", "both", "pp both, n", "z", "u", "c"]
     same_session(VALUES[name], *commands * 3)
 
 

@@ -6,6 +6,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 _NOT_USERS = {"jaxish", "torch"}
+_OF_GRAPHS = "<eval_with_key>"  # what torch.fx says of the functions that it writes, which are of no module
 _excluded: list[str] = []  # paths of files, or folders, that libraries do not want to be shown
 
 
@@ -18,7 +19,7 @@ def include_frame(frame: Any) -> bool:
     """Tell whether a frame is of the user's code."""
     if frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_USERS:
         return False
-    return not _excluded or not frame.f_code.co_filename.startswith(tuple(_excluded))
+    return not frame.f_code.co_filename.startswith((_OF_GRAPHS, *_excluded))
 
 
 class Line(NamedTuple):
