@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes
-from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
+from .._core import dtypes, selection
+from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy, type_text
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.typing import DTypeLike
 from .._devices import laid
@@ -116,8 +116,48 @@ def check_shapes(function: str, a: Tensor, b: Tensor) -> None:
         return
     for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False):
         if m != n and m != 1 and n != 1:
-            error = TypeError if a.dim() == b.dim() else ValueError
-            raise error(f"{function} got incompatible shapes for broadcasting: {tuple(a.shape)}, {tuple(b.shape)}.")
+            raise _incompatible(function, tuple(a.shape), tuple(b.shape))
+
+
+# The primitives that jax.numpy's functions are, by which JAX tells of operands of equal ranks.
+_PRIMITIVES = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "remainder": "rem", "mod": "rem",
+    "fmod": "rem", "power": "pow", "float_power": "pow", "maximum": "max", "minimum": "min", "arctan2": "atan2",
+    "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "logical_and": "and", "logical_or": "or", "logical_xor": "xor", "bitwise_and": "and", "bitwise_or": "or",
+    "bitwise_xor": "xor", "left_shift": "shift_left", "right_shift": "shift_right_arithmetic",
+}  # fmt: skip
+
+# These give their operands one shape before they compute.
+_BROADCAST_FIRST = {"copysign", "gcd", "heaviside", "lcm"}
+
+
+def _incompatible(function: str, a: tuple[int, ...], b: tuple[int, ...]) -> Exception:
+    if len(a) != len(b) or function in _BROADCAST_FIRST:
+        return ValueError(f"Incompatible shapes for broadcasting: shapes={[a, b]}")
+    return TypeError(f"{_PRIMITIVES.get(function, function)} got incompatible shapes for broadcasting: {a}, {b}.")
+
+
+def expanded(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return `t` broadcast to `shape`. Raises `ValueError` where that is impossible."""
+    if t.dim() > len(shape):
+        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(t.shape)} shape={shape}")
+    try:
+        return t.expand(shape)
+    except RuntimeError:
+        given, wanted = type_text(Array(t)), type_text(Array(t), shape)
+        raise ValueError(
+            f"Incompatible types for broadcasting: input type={given} and requested type={wanted}"
+        ) from None
+
+
+def selected(mask: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return `a` where the mask is True, else `b`. Raises `ValueError` for shapes that do not broadcast."""
+    try:
+        return selection.where(mask, a, b)
+    except RuntimeError:
+        shapes = [tuple(t.shape) for t in ((mask, a, b) if mask.dim() else (a, b))]
+        raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
 
 
 def without_strong_arrays(*args: Any) -> bool:

@@ -19,7 +19,7 @@ from .._devices.sharding_rules import choosing
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
 from .._transforms.repeated import compiled_when_repeated
-from .arguments import no_out
+from .arguments import check_shapes, no_out
 
 PrecisionLike = Any
 
@@ -247,6 +247,7 @@ def cross(
         raise ValueError("Dimension must be either 2 or 3 for cross product")
     x0, x1, *x_rest = x.unbind(-1)
     y0, y1, *y_rest = y.unbind(-1)
+    check_shapes("multiply", x0, y0)
     last = unsigned.sub(unsigned.mul(x0, y1), unsigned.mul(x1, y0))
     if not x_rest and not y_rest:
         return Array(last, weak)

@@ -19,7 +19,7 @@ from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
 from .._lax.out_sharding import laid_over
-from .arguments import converted, dtype_or, float_dtype, laid_out_like, placed, torch_device
+from .arguments import converted, dtype_or, expanded, float_dtype, laid_out_like, placed, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
 
@@ -300,12 +300,7 @@ def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, devi
         weak = target is None and bool(getattr(value, "weak_type", False))
         filler = converted(filler, target or filler.dtype)
         filler = filler if device is None else filler.to(device)
-        try:
-            return Array(filler.broadcast_to(shape), weak)
-        except RuntimeError:
-            raise ValueError(
-                f"Incompatible shapes for broadcasting: {tuple(filler.shape)} and requested shape {shape}"
-            ) from None
+        return Array(expanded(filler, shape), weak)
     weak = target is None and type(value) is not bool
     if target is None:
         target = dtypes.TO_TORCH[dtypes.lattice_type(value)[0]]

@@ -23,6 +23,7 @@ from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
 from .._core.symbolic_sizes import is_size, is_whole, larger, slice_bounds, steps_between
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
+from .arguments import expanded
 from .creation import asarray
 from .dynamic_index import windows_of
 
@@ -369,7 +370,7 @@ def put_index(
     plan = _make_plan(index, t.shape, wrap, mode is GatherScatterMode.CLIP, False, t.device)
     if not plan.arrays:
         view = plan.view(t)
-        values = _broadcast_values(values, tuple(view.shape))
+        values = expanded(values, tuple(view.shape))
         if plan.dropped:
             return t
         new = values if combine == "set" else _COMBINE[combine](view, values)
@@ -380,7 +381,7 @@ def put_index(
     batch = broadcast_shape(*(i.shape for i in indices))
     rest = [n for d, n in enumerate(view.shape) if d not in dims]
     result = (*rest[: plan.position], *batch, *rest[plan.position :])
-    values = _broadcast_values(values, result)
+    values = expanded(values, result)
     if plan.dropped:
         return t
     if plan.position and batch:
@@ -409,20 +410,6 @@ def set_plainly(t: Tensor, index: Any, value: Any) -> Tensor | None:
     except RuntimeError:
         return None
     return out
-
-
-def _broadcast_values(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if values.dim() > len(shape):
-        raise ValueError(
-            f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(values.shape)} shape={shape}"
-        )
-    try:
-        return values.expand(shape)
-    except RuntimeError:
-        raise ValueError(
-            f"Incompatible types for broadcasting: values of shape {tuple(values.shape)} do not broadcast to the "
-            f"indexed shape {shape}."
-        ) from None
 
 
 def _write_back(t: Tensor, plan: Plan, view: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
-from .arguments import concrete_values, no_out
+from .arguments import concrete_values, expanded, no_out
 from .creation import asarray
 from .reductions import static_axis
 from .reductions import sum as array_sum
@@ -195,15 +195,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: NamedSharding | 
     """Return `array` broadcast to `shape`. Raises `ValueError` where that is impossible."""
     if out_sharding is not None:
         return laid_over(out_sharding, "broadcast_to", broadcast_to(array, shape))
-    t, sizes = tensor("broadcast_to", array), canonical_shape(shape)
-    if t.dim() > len(sizes):
-        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(t.shape)} shape={sizes}")
-    try:
-        return Array(t.broadcast_to(sizes), is_weak(array))
-    except RuntimeError:
-        raise ValueError(
-            f"Incompatible shapes for broadcasting: {tuple(t.shape)} and requested shape {sizes}"
-        ) from None
+    return Array(expanded(tensor("broadcast_to", array), canonical_shape(shape)), is_weak(array))
 
 
 @moves_elements(0)

@@ -12,7 +12,7 @@ from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote_inexact, tensor, tensors
 from .._core.typing import ArrayLike
 from .._tensors import arithmetic
-from .arguments import float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
+from .arguments import check_shapes, float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
 
 
 def real(val: ArrayLike, /) -> Array:
@@ -135,6 +135,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if a.is_complex() or b.is_floating_point() or b.is_complex():
         raise ValueError(f"ldexp not supported for input types {(dtypes.TO_NUMPY[a.dtype], dtypes.TO_NUMPY[b.dtype])}")
     (a,), weak = promote_inexact("ldexp", x1)
+    check_shapes("add", a, b)
     power = convert(b, torch.int32) if b.dtype in (torch.bool, *unsigned.SIGNED) else b
     return Array(_times_power_of_two(a, power), weak)
 

@@ -17,7 +17,7 @@ from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors import ordering
 from .._transforms.repeated import compiled_when_repeated
-from .arguments import Axis, converted, int_dtype, no_out
+from .arguments import Axis, converted, expanded, int_dtype, no_out, selected
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
@@ -50,7 +50,7 @@ def masked(a: Tensor, mask: Tensor | None, other: Any) -> Tensor:
     if mask is None:
         return a
     filler = torch.full((), other, dtype=a.dtype, device=a.device)
-    return torch.where(mask, a, filler)
+    return selected(mask, a, filler)
 
 
 def initial_value(value: Any, like: Tensor) -> Tensor:
@@ -106,9 +106,7 @@ def _extremum(function: str, greatest: bool, a: Any, axis: Any, keepdims: bool, 
     if initial is None:
         return Array(ordering.extremum(t, axes, greatest, keepdims))
     start = initial_value(initial, t)
-    if mask is not None:
-        worst = ordering.lowest(t.dtype) if greatest else ordering.highest(t.dtype)
-        t = torch.where(mask, t, torch.full((), worst, dtype=t.dtype, device=t.device))
+    t = masked(t, mask, ordering.lowest(t.dtype) if greatest else ordering.highest(t.dtype))
     if empty:
         sizes = [n if i not in axes else 1 for i, n in enumerate(t.shape) if keepdims or i not in axes]
         return Array(start.expand(sizes))
@@ -263,7 +261,7 @@ def _mean_tensor(t: Tensor, axes: tuple[int, ...], keepdims: bool, mask: Tensor 
             count = _axes_count(tuple(t.shape), axes)
             return torch.div(sum_tensor(t, axes, keepdims), count, rounding_mode="trunc")
         return torch.mean(t, axes, keepdims) if axes else t
-    count = sum_tensor(mask.broadcast_to(t.shape).to(t.dtype), axes, keepdims)
+    count = sum_tensor(expanded(mask, tuple(t.shape)).to(t.dtype), axes, keepdims)
     return sum_tensor(masked(t, mask, 0), axes, keepdims) / count
 
 
@@ -366,7 +364,7 @@ def var(
         spread = sum_tensor(squares, axes, keepdims)
         found = spread / count if not isinstance(count, Array) and count > 0 else spread * math.nan
     else:
-        count = sum_tensor(mask.broadcast_to(t.shape).to(real_dtype), axes, keepdims) - correction
+        count = sum_tensor(expanded(mask, tuple(t.shape)).to(real_dtype), axes, keepdims) - correction
         spread = sum_tensor(masked(squares, mask, 0), axes, keepdims)
         found = torch.where(count > 0, spread / count, math.nan)
     return Array(convert(found, result))

@@ -14,7 +14,7 @@ from .._core.extended import ExtendedArray, compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._transforms.repeated import compiled_when_repeated
-from .arguments import float_dtype, no_out
+from .arguments import check_shapes, float_dtype, no_out
 from .creation import asarray
 from .manipulation import shape
 
@@ -196,6 +196,7 @@ def isclose(
     if isinstance(a, ExtendedArray) and isinstance(b, ExtendedArray):
         return a == b  # pyright: ignore
     (x, y), _ = promote("isclose", a, b)
+    check_shapes("logical_and", x, y)
     if x.dtype is torch.bool:
         x, y = x.to(torch.int32), y.to(torch.int32)
     if _whole(x):

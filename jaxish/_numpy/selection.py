@@ -14,7 +14,7 @@ from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
-from .arguments import concrete_values, dtype_or, int_dtype, no_out, with_number
+from .arguments import concrete_values, dtype_or, int_dtype, no_out, selected, with_number
 from .creation import asarray
 from .indexing import fill_of
 from .searching import nonzero
@@ -43,11 +43,7 @@ def where(
         check_arraylike("where", condition, x, y)
         (a, b), weak = promote("where", x, y)
     mask = convert(tensor("where", condition), torch.bool)
-    try:
-        return Array(selection.where(mask, a, b), weak)
-    except RuntimeError:
-        shapes = [tuple(t.shape) for t in (mask, a, b)]
-        raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
+    return Array(selected(mask, a, b), weak)
 
 
 @moves_elements(1, 2)

@@ -15,6 +15,7 @@ from .._core.dimensions import broadcast_shape, canonical_axis
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike
 from .._transforms.vmap import vmap
+from .arguments import selected
 from .creation import asarray
 from .manipulation import expand_dims, squeeze
 
@@ -204,5 +205,5 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: list[Any], *args: Any, **kw
 
     out = value(default).broadcast_to(t.shape)
     for condition, choice in zip(conditions, choices, strict=True):
-        out = torch.where(condition, value(choice), out)
+        out = selected(condition, value(choice), out)
     return Array(out, source._weak)
