@@ -42,6 +42,44 @@ def test_linspace_rounds_as_jax_rounds(stop, num):
     """Where equal steps lie decides in which bin of a histogram a number falls, and whether whole numbers are met."""
     start = 0.0 if isinstance(stop, float) else np.array([0.1, 0.7, -2.2], np.float32)
     agree(lambda jax: jax.numpy.linspace(start, np.float32(stop), num), rtol=0, atol=0)
+JOINED = {
+    "vectors": "[1, 2, 3], [4.0, 5, 6]",
+    "numbers": "1, 2.5",
+    "matrices": "[[1, 2], [3, 4]], [[5, 6], [7, 8]]",
+    "slices": "slice(0, 3), slice(0, 1, 4j)",
+    "ranks": "[[1, 2, 3]], [4, 5, 6]",
+    "late directive": "[1], 'r'",
+}
+
+
+@pytest.mark.parametrize("directive", ["r", "c", "0,2", "1,2", "-1,3,1", "0,2,-2", "r,2", "x"])
+@pytest.mark.parametrize("items", JOINED.values(), ids=JOINED)
+def test_directives_of_r_and_c(directive, items):
+    for name in ("r_", "c_"):
+        agree(
+            lambda jax, name=name: getattr(jax.numpy, name)[
+                (directive, *(jax.numpy.asarray(i) if isinstance(i, list) else i for i in eval(items)))
+            ]
+        )
+
+
+POLYNOMIALS = {
+    "rows": ([[2, 3, 1]], [[5, 7, 3], [8, 2, 6]]),
+    "a vector longer than the rows": ([1, 3, 5], [[5, 7, 9], [8, 6, 4]]),
+    "a short vector": ([[5, 7, 9], [8, 6, 4]], [2]),
+    "a vector as long as a row": ([1, 2, 3], [[1, 2, 3], [4, 5, 6], [7, 8, 9], [1, 1, 1]]),
+    "other columns": ([[1, 2]], [[5, 7, 9], [8, 6, 4]]),
+    "vectors": ([1.5, 2], [3, 4, 5]),
+    "none": ([1, 2], []),
+    "number": (1, [2, 3]),
+}
+
+
+@pytest.mark.parametrize("name", ["polyadd", "polysub"])
+@pytest.mark.parametrize("operands", POLYNOMIALS.values(), ids=POLYNOMIALS)
+def test_sums_of_polynomials_broadcast_over_the_low_coefficients(name, operands):
+    for a, b in (operands, operands[::-1]):
+        agree(lambda jax, a=a, b=b: getattr(jax.numpy, name)(jax.numpy.asarray(a), jax.numpy.asarray(b)))
 
 
 def test_traced_values_have_no_format():

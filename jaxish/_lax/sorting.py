@@ -76,17 +76,17 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
 
 
 def _places_of_greatest(t: Tensor, dim: int, k: int) -> Tensor:
-    ordinals = _ordinals(t.detach())
+    numbers = ordinals(t.detach())
     if t.dtype.itemsize == 8:
-        return torch.sort(ordinals, dim=dim, descending=True, stable=True)[1].narrow(dim, 0, k)
+        return torch.sort(numbers, dim=dim, descending=True, stable=True)[1].narrow(dim, 0, k)
     # torch.topk takes any of the elements that equal the last one, so their positions become part of the number.
     size = t.shape[dim]
     backwards = torch.arange(size - 1, -1, -1, device=t.device).reshape(-1, *(1,) * (t.dim() - dim - 1))
-    greatest = torch.topk((ordinals << 32) | backwards, k, dim)[0]
+    greatest = torch.topk((numbers << 32) | backwards, k, dim)[0]
     return size - 1 - (greatest & 0xFFFFFFFF)
 
 
-def _ordinals(t: Tensor) -> Tensor:
+def ordinals(t: Tensor) -> Tensor:
     """Return integers (int64) in the order of the elements, for floating ones that of their sign and magnitude bits."""
     if not t.is_floating_point():
         return unsigned.ordered(t).to(torch.int64)

@@ -13,7 +13,7 @@ from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike
 from .._transforms.repeated import compiled_when_repeated
-from .arguments import concrete_values
+from .arguments import concrete_values, expanded
 from .calculus import convolve
 from .joining import trim_zeros
 from .linalg.decompositions import eigvals
@@ -26,9 +26,8 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     check_arraylike("polyadd", a1, a2)
     (a, b), weak = promote("polyadd", a1, a2)
     short, long = (a, b) if a.shape[0] < b.shape[0] else (b, a)
-    missing = long.shape[0] - short.shape[0]
-    zeros = torch.zeros((missing, *short.shape[1:]), dtype=a.dtype, device=a.device)
-    return Array(unsigned.add(torch.cat([zeros, short]), long), weak)
+    low = long[-short.shape[0] :]
+    return Array(torch.cat([long[: -low.shape[0]], unsigned.add(low, expanded(short, tuple(low.shape)))]), weak)
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:

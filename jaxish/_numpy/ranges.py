@@ -21,7 +21,7 @@ from .arguments import concrete_values, dtype_or, int_dtype, placed, torch_devic
 from .creation import asarray, ones
 from .elementary import log10
 from .joining import concatenate
-from .manipulation import broadcast_to, reshape, shape
+from .manipulation import broadcast_to, expand_dims, reshape, shape, transpose
 from .searching import nonzero
 from .ufuncs import power, sign
 
@@ -356,6 +356,9 @@ class _OGrid(_Grid):
     sparse = True
 
 
+_MATRICES = {"r": 0, "c": 1}  # directives that make a matrix of a vector: which dimension they add
+
+
 class _AxisConcatenator:
     """Base of `r_` and `c_`: what stands in brackets (arrays, numbers, slices) is concatenated."""
 
@@ -365,14 +368,20 @@ class _AxisConcatenator:
 
     def __getitem__(self, key: Any) -> Array:
         parts = list(key) if isinstance(key, tuple) else [key]
-        axis, ndmin, trans1d = self.axis, self.ndmin, self.trans1d
-        if isinstance(parts[0], str):
-            directive = parts.pop(0)
-            if directive in ("r", "c"):
-                raise NotImplementedError("matrix output, by the directive 'r' or 'c', is not supported.")
-            values = [int(v) for v in directive.split(",")]
-            axis, ndmin, trans1d = (*values, *(axis, ndmin, trans1d)[len(values) :])[:3]
-        return concatenate([_arranged(p, ndmin, trans1d) for p in parts], axis=axis)
+        directive = parts.pop(0) if isinstance(parts[0], str) else ""
+        if any(isinstance(p, str) for p in parts):
+            raise ValueError("string directive must be placed at the beginning")
+        axis, ndmin, trans1d = self._numbers("" if directive in _MATRICES else directive)
+        found = concatenate([_arranged(p, ndmin, trans1d) for p in parts], axis=axis)
+        return expand_dims(found, _MATRICES[directive]) if directive in _MATRICES and found.ndim == 1 else found
+
+    def _numbers(self, directive: str) -> Sequence[int]:
+        """Return `axis`, `ndmin` and `trans1d`, of which a directive gives the first ones."""
+        try:
+            given = [int(v) for v in directive.split(",")] if directive else []
+        except ValueError:
+            raise ValueError(f"could not understand directive {directive!r}") from None
+        return (*given, *(self.axis, self.ndmin, self.trans1d)[len(given) :])[:3]
 
 
 def _arranged(part: Any, ndmin: int, trans1d: int) -> Array:
@@ -380,12 +389,12 @@ def _arranged(part: Any, ndmin: int, trans1d: int) -> Array:
     missing = ndmin - found.ndim
     if missing <= 0:
         return found
-    if not found.ndim:
-        return reshape(found, (1,) * ndmin)
-    # The given dimensions begin at position trans1d of the result's.
-    start = trans1d if trans1d >= 0 else missing + trans1d + 1
-    sizes = (1,) * start + found.shape + (1,) * (missing - start)
-    return reshape(found, sizes)
+    found = reshape(found, (1,) * missing + found.shape)
+    if trans1d == -1:
+        return found
+    # As JAX has it: where several dimensions are given, NumPy keeps them together, which this does not.
+    first = ndmin - abs(ndmin + trans1d + 1) % ndmin
+    return transpose(found, [(first + d) % ndmin for d in range(ndmin)])
 
 
 class RClass(_AxisConcatenator):

@@ -13,7 +13,8 @@ from .._core.array import Array, as_array, check_arraylike, device_of, is_weak
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
-from .._tensors.ordering import sorted_with_order
+from .._lax.sorting import ordinals
+from .._tensors.ordering import gathered, sorted_with_order
 from .arguments import dtype_or, int_dtype, no_out
 from .reductions import static_axis
 
@@ -88,32 +89,35 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     return Array(order.to(int_dtype()))
 
 
-def _check_partition(t: Tensor, kth: Any, axis: int, function: str) -> int:
+def _partitioned(function: str, t: Tensor, kth: Any, axis: int) -> Sequence[Tensor]:
+    """Return the positions of the k-th smallest element and those before it, and of the others, in the order of `top_k`."""
     kth = static_int(kth, "kth")
     if t.dtype is torch.bool:
         raise TypeError(f"{function} does not accept dtype bool. Use x.astype(int).")
     if t.is_complex():
         raise NotImplementedError(f"jnp.{function} for complex dtype is not implemented.")
-    return canonical_axis(kth, t.shape[axis], "kth")
+    kth = canonical_axis(kth, t.shape[axis], "kth")
+    order = sorted_with_order(ordinals(t.detach()), axis)[1]
+    return order.split([kth + 1, t.shape[axis] - kth - 1], axis)
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Return `a` with the k-th smallest element in its sorted place, smaller ones before and larger ones behind it."""
+    """Return `a` with the k-th smallest element in its sorted place, smaller ones before and larger ones behind it.
+
+    Those before it ascend and those behind it descend, as in JAX.
+    """
     t = tensor("partition", a)
     axis = canonical_axis(axis, t.dim())
-    kth = _check_partition(t, kth, axis, "partition")
-    values, _ = sorted_with_order(t, axis)
-    # JAX takes the smallest elements ascending and the others by descending negation, both sorted.
-    bottom, top = values.split([kth + 1, t.shape[axis] - kth - 1], axis)
-    return Array(torch.cat([bottom, top], axis))
+    least, others = _partitioned("partition", t, kth, axis)
+    return Array(gathered(t, axis, torch.cat([least, others.flip(axis)], axis)), is_weak(a))
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Return the indices that partition `a` around its k-th smallest element; see `partition`."""
+    """Return the indices that partition `a` around its k-th smallest element: those of larger ones ascend, as in JAX."""
     t = tensor("argpartition", a)
     axis = canonical_axis(axis, t.dim())
-    _check_partition(t, kth, axis, "argpartition")
-    return Array(sorted_with_order(t.detach(), axis)[1].to(int_dtype()))
+    least, others = _partitioned("argpartition", t, kth, axis)
+    return Array(torch.cat([least, torch.sort(others, axis)[0]], axis).to(int_dtype()), is_weak(a))
 
 
 # ------------------------------------------------------------------------------------------------ extreme elements
