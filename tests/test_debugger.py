@@ -201,6 +201,14 @@ def test_a_function_jitted_before_shows_the_caller_of_this_call():
     assert shown.count("Array([1., 2., 3.], dtype=float32)") == 2
 
 
+def test_a_breakpoint_keeps_no_tracer():
+    def program(j, options):
+        with j.checking_leaks():
+            j.jit(lambda x: stopping(j, options)(x))(X)
+
+    same_session(program, "p x", "c")
+
+
 def test_leaked_tracers_are_no_obstacle():
     def program(j, options):
         leaked = []

@@ -56,7 +56,7 @@ class Place:
 
 
 class Frames:
-    """The frames of a breakpoint, innermost first: as they are when it is traced, but for `operands`."""
+    """The frames of a breakpoint, innermost first: as they are when it is traced, but for operands."""
 
     def __init__(self, frames: list[FrameType]) -> None:
         variables = [dict(frame.f_locals) for frame in frames]
@@ -64,7 +64,13 @@ class Frames:
         self._names = [list(v) for v in variables]
         self._leaves, self._spec = tree.flatten([[_flattenable(x) for x in v.values()] for v in variables])
         self._traced = [i for i, leaf in enumerate(self._leaves) if _can_be_operand(leaf)]
-        self.operands: list[Array] = [self._leaves[i] for i in self._traced]
+
+    def take_operands(self) -> list[Array]:
+        """Return what is traced of the variables, which is not kept: tracers are not to outlive the trace."""
+        operands = [self._leaves[i] for i in self._traced]
+        for i in self._traced:
+            self._leaves[i] = None
+        return operands
 
     def __call__(self, values: tuple[Any, ...]) -> list[tuple[Place, dict[str, Any]]]:
         """Return places and variables, with the operands' values."""
@@ -201,14 +207,15 @@ def breakpoint(
         raise ValueError("`ordered` and `token` are mutually exclusive arguments.")
     found = (f for f in _outwards(caller) if not filter_frames or include_frame(f))
     frames = Frames(list(found)[:num_frames])
+    operands = frames.take_operands()
 
     def stop(*values: Any) -> None:
         with _one_at_a_time:
             CommandLine(frames(values), **options).run()
 
     if token is not None:
-        return _stop_for(token, stop, frames.operands)
-    function, arrays = HostFunction.of(stop, tuple(frames.operands), {}, static=True)
+        return _stop_for(token, stop, operands)
+    function, arrays = HostFunction.of(stop, tuple(operands), {}, static=True)
     Effect("breakpoint", function, ordered=ordered)(*map(tensor_of, arrays))
     return None
 
