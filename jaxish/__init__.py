@@ -28,6 +28,7 @@ from . import stages as stages
 from . import tree as tree
 from . import tree_util as tree_util
 from . import typing as typing
+from ._core import memory as memory
 from ._core.additions import names_besides as _names_besides
 from ._core.array import Array as Array
 from ._core.avals import ShapeDtypeStruct as ShapeDtypeStruct
@@ -72,7 +73,6 @@ from ._core.refs import freeze as freeze
 from ._core.refs import new_ref as new_ref
 from ._core.torch_tensors import from_torch as from_torch
 from ._core.tracers import ensure_compile_time_eval as ensure_compile_time_eval
-from ._devices import memory as memory
 from ._devices.devices import Device as Device
 from ._devices.devices import default_backend as default_backend
 from ._devices.devices import device_count as device_count

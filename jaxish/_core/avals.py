@@ -10,6 +10,7 @@ from . import axes, dtypes, foreign_arrays
 from .array import Array, as_array, default_torch_device, is_arraylike, type_text
 from .axis_types import ManualAxisType
 from .dimensions import SymbolicSize
+from .memory import Space
 
 _SAME = ManualAxisType()
 _SYMBOLIC = (SymbolicSize, torch.SymInt)  # users', and those of a trace for all sizes
@@ -35,21 +36,22 @@ types_of_values: dict[
 
 
 class ShapedArray(AbstractValue):
-    """The shape, dtype and weak-type flag of an array, and how it lies over an abstract mesh, if on any.
+    """The shape, dtype and weak-type flag of an array, how it lies over an abstract mesh, if on any, and in which memory.
 
     `mat` tells in `shard_map` along which axes the value varies; types that differ in that alone are equal here.
     """
 
-    __slots__ = ("_sharding", "dtype", "mat", "shape", "weak_type")
+    __slots__ = ("_sharding", "dtype", "mat", "memory_space", "shape", "weak_type")
 
     def __init__(
         self, shape: Sequence[Any], dtype: Any, weak_type: bool = False, *, sharding: Any = None,
-        manual_axis_type: ManualAxisType = _SAME,
+        manual_axis_type: ManualAxisType = _SAME, memory_space: Space = Space.Device,
     ) -> None:  # fmt: skip
         self.shape: tuple[Any, ...] = tuple(n if isinstance(n, _SYMBOLIC) else int(n) for n in shape)
         self.dtype = dtypes.dtype_of(dtype)
         self.weak_type = weak_type
         self.mat = manual_axis_type
+        self.memory_space = memory_space
         self._sharding: Any = sharding and checked_sharding and checked_sharding(sharding, self.shape)
 
     manual_axis_type = property(lambda self: self.mat, doc="Along which axes the value varies within `shard_map`.")
@@ -68,10 +70,10 @@ class ShapedArray(AbstractValue):
         return total
 
     def update(self, **changes: Any) -> "ShapedArray":
-        """Return a copy with some of shape, dtype, weak_type and sharding changed."""
+        """Return a copy with some of shape, dtype, weak_type, sharding and memory_space changed."""
         now = {
             "shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self._sharding,
-            "manual_axis_type": self.mat,
+            "manual_axis_type": self.mat, "memory_space": self.memory_space,
         }  # fmt: skip
         return ShapedArray(**{**now, **changes})
 
@@ -88,8 +90,10 @@ class ShapedArray(AbstractValue):
     to_ct_aval = to_tangent_aval
 
     def str_short(self, short_dtypes: bool = False) -> str:
-        """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`; `float32[2@x,3]` where a mesh axis splits it."""
+        """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`; `float32<host>[2@x,3]` where a mesh axis splits it."""
         text = (short_type_text(self) if short_dtypes else type_text(self)) + self._varying_text()
+        if self.memory_space is not Space.Device:
+            text = text.replace("[", f"<{self.memory_space.name.lower()}>[", 1)
         if self._sharding is None:
             return text
         parts = (p if isinstance(p, tuple) or p is None else (p,) for p in self._sharding.spec)
@@ -117,7 +121,7 @@ class ShapedArray(AbstractValue):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.weak_type, self._sharding
+        return self.shape, self.dtype, self.weak_type, self._sharding, self.memory_space
 
     def __repr__(self) -> str:
         return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"

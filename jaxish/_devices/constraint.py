@@ -16,14 +16,24 @@ from .._core import axes, graph, transfers
 from .._core.array import Array, from_kind, is_abstract, tensor_of, type_text
 from .._core.boxes import Box
 from .._core.graph import Graph, TensorType
+from .._core.memory import Space
 from .._core.primitive import Dims, Primitive, batch_front
 from .._core.target import Target
-from . import devices, laid, meshes, processes
+from . import devices, laid, memories, meshes, processes
 from .made import as_its_tensor
 from .meshes import AbstractMesh
 from .propagation import shardings_of_results
 from .sharding_rules import choosing
-from .shardings import IndivisibleError, NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, names_in
+from .shardings import (
+    IndivisibleError,
+    NamedSharding,
+    PartitionSpec,
+    Shard,
+    Sharding,
+    SingleDeviceSharding,
+    in_memory,
+    names_in,
+)
 
 
 class Constrain(Primitive):
@@ -71,7 +81,9 @@ class Constrain(Primitive):
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
-        return [None if c is None else self(c)[0] for c in cotangents]
+        own = laid.sharding_of(primals[0])
+        back = in_memory(self.sharding, memories.DEVICE if own is None else own.memory_kind or memories.DEVICE)
+        return [None if c is None else type(self)(back)(c)[0] for c in cotangents]
 
 
 class Lay(Constrain):
@@ -111,6 +123,8 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
         sharding = _evenly(sharding, array.shape)
         if not sharding.mesh.explicit_axes:
             sharding = sharding.update(spec=sharding.spec.trimmed())
+    if graph.tracing and function == "with_sharding_constraint":
+        sharding = in_memory_of(array, sharding)
     check_fits(array, sharding, function)
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh) and function != "device_put":
         found = _over_devices(array, sharding)
@@ -128,6 +142,12 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     return placed
 
 
+def in_memory_of(array: Array, sharding: Sharding) -> Sharding:
+    """Return a sharding for the kind of memory that an array is in: what says how it lies alone does not move it."""
+    own = sharding_given(array)
+    return in_memory(sharding, memories.DEVICE if own is None else own.memory_kind or memories.DEVICE)
+
+
 def given(array: Array, sharding: Sharding) -> Array:
     """Note on an array just made that it lies like this, and return it."""
     array._tensor = laid.marked(array._tensor, sharding)
@@ -142,13 +162,8 @@ def given_as(array: Array, sharding: Sharding | None) -> Array:
 
 
 def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
-    """Return a pullback that refuses no operands, and whose cotangents lie over explicit axes as the primals do."""
-    wanted = [
-        _of_cotangents(s.of_rank(p.dim()))
-        if isinstance(s := laid.sharding_of(p), NamedSharding) and s.mesh.explicit_axes
-        else None
-        for p in primals
-    ]
+    """Return a pullback that refuses no operands, and whose cotangents lie over explicit axes, and in memory, as the primals do."""
+    wanted = [_wanted_of_cotangents(p) for p in primals]
 
     def followed(cotangents: Any) -> list[Tensor]:
         with choosing():
@@ -158,8 +173,13 @@ def following(pull: Callable[..., Sequence[Tensor]], primals: Sequence[Tensor]) 
     return followed
 
 
-def _of_cotangents(sharding: NamedSharding) -> NamedSharding:
-    return sharding.update(spec=sharding.spec.of_cotangents())
+def _wanted_of_cotangents(primal: Tensor) -> Sharding | None:
+    """Return how types have it that the cotangents of a tensor lie; None where they say nothing."""
+    own = laid.sharding_of(primal)
+    if not isinstance(own, NamedSharding) or not own.mesh.explicit_axes:
+        return None if own is None or memories.space_of(own.memory_kind) is Space.Device else own
+    full = own.of_rank(primal.dim())
+    return full.update(spec=full.spec.of_cotangents())
 
 
 def sums_of(tensor: Tensor) -> tuple[frozenset[Hashable], frozenset[Hashable]]:
@@ -223,10 +243,7 @@ class _PlacedKind:
     @property
     def sharding_of_type(self) -> Sharding | None:
         """What the type of the result tells: the sharding that was asked for, or how explicit axes split it."""
-        found = self.sharding
-        if self.is_asked_for or not isinstance(found, NamedSharding):
-            return found
-        return found.of_type
+        return self.sharding if self.is_asked_for else self.sharding.of_type
 
     def wrap(self, tensor: Tensor) -> Array:
         """Return the handle on a tensor."""
@@ -322,7 +339,7 @@ def shards_of(array: Array, everywhere: bool = False) -> list[Shard]:
             data = from_kind(laid.summand(array._tensor, sharding, device, index), array.kind)
         elif device.process_index == own:
             part = processes.local_part(tensor) if processes.is_distributed(tensor) else tensor[index]
-            data = given(from_kind(part, array.kind), SingleDeviceSharding(device))
+            data = given(from_kind(part, array.kind), SingleDeviceSharding(device, memory_kind=sharding.memory_kind))
         if data is not None or everywhere:
             found.append(Shard(device, index, replicas[place], data))
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from .._core import accelerator, config, errors
-from .memory import DeviceMemory
+from .memories import Memory, kinds_of
 
 
 class Device:
@@ -44,22 +44,26 @@ class Device:
         """The platform."""
         return Backend(self.platform)
 
-    def default_memory(self) -> DeviceMemory:
+    def default_memory(self) -> Memory:
         """Return the memory where the device's arrays are."""
-        return DeviceMemory(self)
+        return Memory(self)
 
-    def addressable_memories(self) -> list[DeviceMemory]:
-        """Return the memories that arrays of the device may be in: its own."""
-        return [self.default_memory()]
+    def addressable_memories(self) -> list[Memory]:
+        """Return the memories that arrays of the device may be in."""
+        return [Memory(self, kind) for kind in kinds_of(self.platform)]
 
-    def memory(self, kind: str) -> DeviceMemory:
+    def memory(self, kind: str) -> Memory:
         """Return the memory of this kind. Raises `JaxRuntimeError` where there is none."""
-        if kind != DeviceMemory.kind:
-            raise errors.JaxRuntimeError(
-                f"INVALID_ARGUMENT: Could not find memory addressable by device {self.device_kind}. Device {self.device_kind} "
-                f"can address the following memory kinds: {DeviceMemory.kind}. Got memory kind: {kind}"
-            )
-        return self.default_memory()
+        if kind not in kinds_of(self.platform):
+            raise errors.JaxRuntimeError(f"INVALID_ARGUMENT: {self.no_memory(kind)}")
+        return Memory(self, kind)
+
+    def no_memory(self, kind: str) -> str:
+        """Return what is said of a kind of memory that the device does not have."""
+        return (
+            f"Could not find memory addressable by device {self.device_kind}. Device {self.device_kind} can address the "
+            f"following memory kinds: {', '.join(kinds_of(self.platform))}. Got memory kind: {kind}"
+        )
 
     def memory_stats(self) -> dict[str, int] | None:
         """Return bytes in use and the peak on a GPU, None on the CPU."""

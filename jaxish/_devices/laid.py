@@ -14,7 +14,7 @@ from torch import Tensor
 from .._core import functorch, graph, narrow, nodes, operators, primitive
 from .._core.array import Array
 from .._core.primitive import Primitive
-from . import devices, processes, propagation
+from . import devices, memories, processes, propagation
 from .shardings import NamedSharding, Sharding, SingleDeviceSharding, places
 
 _PLAIN = frozenset({Tensor})
@@ -99,7 +99,11 @@ def summand(tensor: Tensor, sharding: NamedSharding, device: Any, index: Any) ->
 
 
 def _says_its_device(tensor: Tensor, sharding: Sharding) -> bool:
-    return isinstance(sharding, SingleDeviceSharding) and sharding.device_set == {devices.of(tensor)}
+    if tensor.is_meta:  # torch's forward mode asks for shapes alone
+        return True
+    if not isinstance(sharding, SingleDeviceSharding) or sharding.memory_kind != memories.DEVICE:
+        return False
+    return sharding.device_set == {devices.of(tensor)}
 
 
 def say_of(fakes: Sequence[Tensor], arrays: Sequence[Array]) -> None:
@@ -133,8 +137,11 @@ def start() -> None:
 
 def run_primitive(called: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Return the results of a primitive of which inputs may lie over devices."""
-    if called.places_results or not any(type(i) is Laid for i in inputs):
+    if not any(type(i) is Laid for i in inputs):
         return called.run(*inputs)
+    if called.places_results:  # a constraint of a graph that is run on arrays says nothing of its results yet
+        results, (sharding,) = called.run(*inputs), propagation.of_results(called, inputs, {}, inputs)
+        return [r if getattr(r, "laid", None) == sharding else marked(r, sharding) for r in results]
     _check_devices(called, inputs)
     results = called.run(*map(plain, inputs))
     return list(map(marked, results, propagation.of_results(called, inputs, {}, results)))

@@ -10,13 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .._core import dtypes, graph
+from .._core import dtypes, graph, operators
 from .._core.avals import ShapedArray
 from .._core.graph import Graph
+from .._core.memory import Space
+from .._core.operators import Kind, Operator
 from .._core.primitive import Primitive
+from . import memories
 from .meshes import AbstractMesh, get_abstract_mesh
 from .sharding_rules import Call, Operand, choosing, choosing_now
-from .shardings import NamedSharding, Sharding
+from .shardings import NamedSharding, Sharding, in_memory
 
 
 def record(target: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
@@ -46,7 +49,7 @@ def of_results(
     if first is None:
         return [None] * len(results)
     if not isinstance(first.laid, NamedSharding):  # a device of its own  # pyright: ignore
-        return [first.laid] * len(results)  # pyright: ignore
+        return _on_a_device(target, operands, results, first.laid)  # pyright: ignore
     key = (
         target,
         _described(args),
@@ -60,15 +63,28 @@ def of_results(
             return found
     except TypeError:  # an argument that cannot be hashed
         key = None
-    call = Call(target, args, kwargs, operands, first.laid)  # pyright: ignore
-    found = _through(call) if isinstance(target, Primitive) else None
+    found = _through(target, operands, results) if isinstance(target, Primitive) else None
     if found is None:
+        like: Any = in_memory(first.laid, _memory_of_results(target, operands))  # pyright: ignore
+        call = Call(target, args, kwargs, operands, like)
         found = [None if result is None else call.placed(result) for result in results]  # a gradient nobody asked for
     if key is not None and not isinstance(target, Primitive):  # whose graphs would be kept alive
         if len(_known) > _MOST:
             _known.clear()
         _known[key] = found
     return found
+
+
+def _on_a_device(
+    target: Any, operands: Sequence[Any], results: Sequence[Any], sharding: Sharding
+) -> Sequence[Sharding | None]:
+    """Return how results lie of operands of which the first is on one device."""
+    kind = _memory_of_results(target, operands)
+    if isinstance(target, Primitive) and Space.Host in map(_space_of, operands):  # within it values may be moved
+        found = _through(target, operands, results)
+        if found is not None:
+            return [s or in_memory(sharding, memories.DEVICE) for s in found]
+    return [in_memory(sharding, kind)] * len(results)
 
 
 _known: dict[Any, Sequence[Sharding | None]] = {}  # what was found of operators, by all that it depends on
@@ -99,10 +115,10 @@ def check_devices(given: Sequence[tuple[str, Any, Sharding | None]], function: s
     raise ValueError(f"Received incompatible devices for jitted computation. Got {' and '.join(texts)}")
 
 
-def _type_text(of: Any, sharding: Sharding) -> str:
-    told = sharding.of_type if isinstance(sharding, NamedSharding) else None
+def _type_text(of: Any, sharding: Sharding | None) -> str:
+    told, kind = (None, None) if sharding is None else (sharding.of_type, sharding.memory_kind)
     dtype = dtypes.TO_NUMPY[of.dtype] if isinstance(of.dtype, torch.dtype) else of.dtype
-    return ShapedArray(of.shape, dtype, sharding=told).str_short()
+    return ShapedArray(of.shape, dtype, sharding=told, memory_space=memories.space_of(kind)).str_short()
 
 
 def _is_abstract(sharding: Sharding) -> bool:
@@ -159,19 +175,50 @@ def _operand(node: fx.Node, known: dict[fx.Node, Any]) -> Operand | None:
     return None if type is None else Operand(type.shape, type.dtype, known.get(node))
 
 
-def _through(call: Call) -> Sequence[Sharding | None] | None:
-    """Return how the results of a call of a graph lie, or of a loop over rows; None for other primitives."""
-    body = getattr(call.target, "body", None)
-    if not isinstance(body, Graph) or len(body.in_types) != len(call.operands):
+def _through(target: Primitive, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Sharding | None] | None:
+    """Return how the results of a call of a graph lie, of a loop or of a branch; None for other primitives."""
+    body = getattr(target, "body", None) or next(iter(getattr(target, "branches", ())), None)
+    if not isinstance(body, Graph) or len(body.in_types) > len(operands) or len(body.out_types) != len(results):
         return None
-    count = len(call.operands)
-    first_operand, first_result = getattr(call.target, "rows_from", (count, len(body.out_types)))
-    if [tuple(o.shape[i >= first_operand :]) for i, o in enumerate(call.operands)] != [t.shape for t in body.in_types]:
+    operands = operands[len(operands) - len(body.in_types) :]  # which branch, and what a predicate is given, come first
+    count = len(operands)
+    first_operand, first_result = getattr(target, "rows_from", (count, len(body.out_types)))
+    if [tuple(o.shape[i >= first_operand :]) for i, o in enumerate(operands)] != [t.shape for t in body.in_types]:
         return None
-    given = [getattr(o, "laid", None) for o in call.operands]
+    given = [getattr(o, "laid", None) for o in operands]
     known = shardings_within(body, [s.of_a_row() if s and i >= first_operand else s for i, s in enumerate(given)])
     outputs: Any = body.module.graph.output_node().args[0]
-    if len(outputs) != len(call.target.out_types(*call.operands)):
-        return None
     found = [known.get(node) for node in outputs]
     return [s.of_rows() if s and i >= first_result else s for i, s in enumerate(found)]
+
+
+def _memory_of_results(target: Any, operands: Sequence[Any]) -> str:
+    """Return the kind of memory in which an operator's results are: that of its operands, of which numbers tell nothing.
+
+    Raises `ValueError` for what combines operands in the memory of the host with others.
+    """
+    spaces = [_space_of(o) for o in operands]
+    if Space.Host not in spaces:
+        return memories.DEVICE
+    arrays = [(o, space) for o, space in zip(operands, spaces, strict=True) if len(o.shape)]
+    if not arrays:
+        return memories.PINNED_HOST if len(operands) == 1 else memories.DEVICE
+    first, space = arrays[0]
+    other = next((o for o, s in arrays if s is not space), None)
+    if other is not None and not choosing_now() and _combines(row := operators.of(target)):
+        texts = [_type_text(o, getattr(o, "laid", None)) for o in (first, other)]
+        raise ValueError(
+            f"memory_space of all inputs passed to `{row.jax_name}` must be the same. Got one operand with type: {texts[0]} "
+            f"and another operand with type: {texts[1]}. Move one by jax.device_put(x, jax.memory.Space.Device)."
+        )
+    return memories.kind_in(space)
+
+
+def _space_of(operand: Any) -> Space:
+    sharding = getattr(operand, "laid", None)
+    return Space.Device if sharding is None else memories.space_of(sharding.memory_kind)
+
+
+def _combines(row: Operator) -> bool:
+    """Tell whether an operator's operands stand side by side in JAX, too, so that programs have made them all."""
+    return row.is_elementwise or row.kind is Kind.PRODUCT or row.jax_name in ("concatenate", "stack", "gather")

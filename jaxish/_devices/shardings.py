@@ -11,7 +11,7 @@ import numpy as np
 from .._core import avals
 from .._core.array import Array
 from .._core.avals import ShapedArray
-from . import devices, meshes
+from . import devices, memories, meshes
 from .devices import Device
 from .meshes import AbstractMesh, Mesh
 
@@ -128,7 +128,7 @@ def names_in(part: Any) -> tuple[Hashable, ...]:
 class Sharding:
     """How an array lies over devices: the base class."""
 
-    memory_kind: str | None = "device"
+    memory_kind: str | None = memories.DEVICE
 
     @property
     def device_set(self) -> set[Device]:
@@ -187,6 +187,10 @@ class Sharding:
         """Whether one of the devices belongs to this process."""
         return bool(self.addressable_devices)
 
+    @property
+    def of_type(self) -> "NamedSharding | None":
+        """What types tell of it: nothing, unless axes of a mesh are explicit."""
+
     def of_a_row(self) -> "Sharding":
         """Return the sharding of what stands at one place of the first dimension."""
         raise NotImplementedError
@@ -195,31 +199,51 @@ class Sharding:
         """Return the sharding of arrays that lie like this, one after the other along a new first dimension."""
         raise NotImplementedError
 
+    def with_memory_kind(self, kind: str) -> "Sharding":
+        """Return a copy for another kind of memory."""
+        raise NotImplementedError
+
     def given_to(self, array: Array) -> Array:
         """Note on an array just made that it lies like this, and return it."""
         array._sharding = self
         return array
 
     def is_equivalent_to(self, other: "Sharding", ndim: int) -> bool:
-        """Tell whether arrays of `ndim` dimensions lie in the same way under both shardings."""
+        """Tell whether arrays of `ndim` dimensions lie in the same way, and in the same kind of memory, under both shardings."""
         if self == other:
             return True
+        if (self.memory_kind or memories.DEVICE) != (other.memory_kind or memories.DEVICE):
+            return False
         big = (self.num_devices * other.num_devices,) * ndim  # divides by every number of parts
         return self.devices_indices_map(big) == other.devices_indices_map(big)
 
 
-_MEMORY_KINDS = "device", "pinned_host", "unpinned_host"
+def in_memory(sharding: Sharding, kind: str) -> Sharding:
+    """Return the sharding for a kind of memory: itself where it is for that one."""
+    return sharding if (sharding.memory_kind or memories.DEVICE) == kind else sharding.with_memory_kind(kind)
 
 
-def _check_memory_kind(kind: str | None, supported: Sequence[str] = _MEMORY_KINDS[:1]) -> None:
-    if kind is None or kind in supported:
+def _check_memory_kind(kind: str | None, where: Device | Mesh | AbstractMesh) -> None:
+    """Raise `ValueError` for what is no kind of memory, `NotImplementedError` for one that arrays cannot be in there."""
+    if kind is None or kind == memories.DEVICE:
         return
-    if kind not in _MEMORY_KINDS:
-        raise ValueError(
-            f"Got invalid memory kind: {kind}. Valid memory kinds are: {', '.join(_MEMORY_KINDS)}. Could not find memory "
-            f"addressable by a device. Got memory kind: {kind}"
+    if isinstance(where, AbstractMesh):
+        if kind not in memories.KINDS:
+            raise ValueError(f"Got invalid memory kind: {kind}. Valid memory kinds are: {', '.join(memories.KINDS)}")
+        return
+    device = where if isinstance(where, Device) else next(iter(where.device_set))
+    if kind not in memories.KINDS:
+        raise ValueError(device.no_memory(kind))
+    if kind not in memories.kinds_of(device.platform):
+        raise NotImplementedError(
+            f"memory kind {kind!r} is not supported on {device.platform}: arrays are in the memory of their device. Put what "
+            "is to be in the host's memory on jax.devices('cpu')[0], and back on the device before it is used."
         )
-    raise NotImplementedError(f"memory kind {kind!r} is not supported; arrays live in device memory.")
+    if devices.process_count() > 1:
+        raise NotImplementedError(
+            f"memory kind {kind!r} is not supported in a program of several processes; leave it out: on CPUs all memory is the "
+            "host's."
+        )
 
 
 class SingleDeviceSharding(Sharding):
@@ -228,8 +252,8 @@ class SingleDeviceSharding(Sharding):
     is_fully_replicated = property(lambda self: True, doc="Whether each device has the whole array.")
 
     def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        _check_memory_kind(memory_kind)
-        self._device = device
+        _check_memory_kind(memory_kind, device)
+        self._device, self.memory_kind = device, memory_kind or memories.DEVICE
 
     @property
     def device_set(self) -> set[Device]:
@@ -243,7 +267,7 @@ class SingleDeviceSharding(Sharding):
     of_rows = of_a_row
 
     def with_memory_kind(self, kind: str) -> "SingleDeviceSharding":
-        """Return a copy for another kind of memory. Raises `NotImplementedError` for kinds other than `device`."""
+        """Return a copy for another kind of memory. Raises `NotImplementedError` for one that the devices do not have here."""
         return SingleDeviceSharding(self._device, memory_kind=kind)
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
@@ -255,10 +279,14 @@ class SingleDeviceSharding(Sharding):
         return tuple(global_shape)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding) and self._device is other._device
+        return (
+            isinstance(other, SingleDeviceSharding)
+            and self._device is other._device
+            and self.memory_kind == other.memory_kind
+        )
 
     def __hash__(self) -> int:
-        return hash((SingleDeviceSharding, self._device))
+        return hash((SingleDeviceSharding, self._device, self.memory_kind))
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
@@ -276,16 +304,14 @@ class NamedSharding(Sharding):
     """
 
     def __init__(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
-        if isinstance(mesh, AbstractMesh):  # of which there are no arrays: it says what types will be
-            _check_memory_kind(memory_kind, _MEMORY_KINDS)
-            self.memory_kind = memory_kind
-        else:
-            _check_memory_kind(memory_kind)
         if not isinstance(mesh, Mesh | AbstractMesh):
             raise TypeError(f"NamedSharding needs a jax.sharding.Mesh, got {mesh!r} of type {type(mesh)}.")
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding needs a jax.sharding.PartitionSpec, got {spec!r} of type {type(spec)}.")
         self.mesh, self.spec = mesh, spec
+        _check_memory_kind(memory_kind, mesh)
+        # Of an abstract mesh there are no arrays: it says what types will be.
+        self.memory_kind = memory_kind if isinstance(mesh, AbstractMesh) else memory_kind or memories.DEVICE
         self._check()
 
     def _check(self) -> None:
@@ -339,7 +365,7 @@ class NamedSharding(Sharding):
             )
 
     def with_memory_kind(self, kind: str) -> "NamedSharding":
-        """Return a copy for another kind of memory. Raises `NotImplementedError` for kinds other than `device`."""
+        """Return a copy for another kind of memory. Raises `NotImplementedError` for one that the devices do not have here."""
         return self.update(memory_kind=kind)
 
     def _concrete_mesh(self, what: str) -> Mesh:

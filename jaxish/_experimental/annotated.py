@@ -13,9 +13,9 @@ from torch import Tensor
 from .._core import tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .._core.graph import Graph, TensorType
+from .._core.memory import Space
 from .._core.primitive import Dims, Primitive
 from .._core.tree_differences import broadcast_prefix
-from .._devices.memory import Space
 from .._jaxprs.ir import jaxpr_as_fun
 from .._jaxprs.primitive import define
 from .._transforms.compiler_options import check_compiler_options

@@ -9,20 +9,22 @@ from torch import Tensor
 
 from .._core import dtypes
 from .._core.avals import ShapedArray
-from .._devices import laid
-from .._devices.shardings import NamedSharding
+from .._devices import laid, memories
 from .ir import Atom, Literal, Var
 
 
 def aval_of(tensor: Tensor) -> ShapedArray:
-    """Return the type of a tensor, which tells how a fake lies over the explicit axes of a mesh."""
-    return ShapedArray(tensor.shape, dtypes.TO_NUMPY[tensor.dtype], sharding=sharding_of_type(tensor))
+    """Return the type of a tensor, which tells how a fake lies over the explicit axes of a mesh, and in which memory."""
+    return as_laid(ShapedArray(tensor.shape, dtypes.TO_NUMPY[tensor.dtype]), tensor)
 
 
-def sharding_of_type(tensor: Tensor) -> NamedSharding | None:
-    """Return how the type of a tensor without batched dimensions says that it lies; None where it says nothing."""
+def as_laid(type: ShapedArray, tensor: Tensor) -> ShapedArray:
+    """Return a type with what a tensor without batched dimensions tells of where it lies."""
     sharding = laid.sharding_of(tensor)
-    return sharding.of_type if isinstance(sharding, NamedSharding) else None
+    if sharding is None:
+        return type
+    placed = type if (told := sharding.of_type) is None else type.update(sharding=told)
+    return placed.update(memory_space=memories.space_of(sharding.memory_kind))
 
 
 def literal(value: Any, dtype: np.dtype) -> Literal:

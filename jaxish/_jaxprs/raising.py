@@ -20,7 +20,7 @@ from .._core.avals import ShapedArray
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.operations import Keys, Operation
 from .ir import Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
-from .operands import aligned, aval_of, converted, expanded, sharding_of_type
+from .operands import aligned, as_laid, aval_of, converted, expanded
 from .operators import aten, reshaped, rule_for
 from .primitive import Primitive, named
 
@@ -79,6 +79,7 @@ class _Raising:
         value = None if is_key else node.meta.get("val")  # what a graph ignores (`derived.placed`) has none
         sharding = None if value is None else sharding_of_type(value)
         variable = Var((known or type) if sharding is None else (known or type).update(sharding=sharding))
+        variable = Var((known or type) if is_key else as_laid(known or type, node.meta["val"]))
         self.values[node] = self.emit("random_unwrap", [variable], {}, type) if is_key else variable
         return variable
 
@@ -105,10 +106,9 @@ class _Raising:
         found = None if rule is None else rule(self, type, *args, **kwargs)
         if found is None:
             return self._torch_operator(target, type, args, kwargs)
-        if isinstance(found, Var) and isinstance(type, ShapedArray) and found.aval.shape == type.shape:
-            sharding = sharding_of_type(value)
-            if sharding is not None and self.writer_of(found) is not None:
-                found.aval = found.aval.update(sharding=sharding)
+        is_var = isinstance(found, Var) and isinstance(type, ShapedArray) and found.aval.shape == type.shape
+        if is_var and self.writer_of(found) is not None:
+            found.aval = as_laid(found.aval, value)
         return found
 
     def _written(self, node: fx.Node) -> Atom:

@@ -12,13 +12,15 @@ from .._core.array import Array, as_array, from_kind, is_abstract, type_text
 from .._core.avals import ShapedArray
 from .._core.errors import ConcretizationTypeError, tracer_error
 from .._core.extended import ExtendedArray
+from .._core.memory import Space
 from .._core.torch_tensors import from_torch
 from .._core.tree_differences import broadcast_prefix
-from .._devices import devices, meshes
+from .._devices import devices, memories, meshes
 from .._devices.constraint import (
     check_transfer,
     constrained,
     given,
+    in_memory_of,
     is_committed,
     sharding_given,
     sharding_of,
@@ -26,8 +28,15 @@ from .._devices.constraint import (
 )
 from .._devices.layouts import Format, Layout
 from .._devices.made import as_its_tensor
-from .._devices.memory import Space
-from .._devices.shardings import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding, resolve
+from .._devices.shardings import (
+    NamedSharding,
+    PartitionSpec,
+    Shard,
+    Sharding,
+    SingleDeviceSharding,
+    in_memory,
+    resolve,
+)
 from .flat import wraps
 
 
@@ -36,7 +45,8 @@ def device_put(
 ) -> Any:
     """Return the pytree `x` with its leaves as arrays on `device`: a `Device`, a sharding, a `Format`, or a prefix tree of them.
 
-    None leaves arrays where they are. `donate` deletes the arrays given. An array that is on the device already is
+    A `jax.memory.Space` leaves arrays where they are but for the kind of memory, which types and shardings tell; on CPUs all
+    is the same memory, and an array is shared. None leaves arrays where they are. `donate` deletes the arrays given. An array that is on the device already is
     shared, since arrays are immutable, and so is the memory of a torch tensor (`jaxish.from_torch` says what that
     means), unless `may_alias` is False; either may be a prefix tree. `src` is a hint that torch has no use for. Under jit
     it is a constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit, and where
@@ -74,13 +84,9 @@ def _copied(new: Array, leaf: Any) -> Array:
     return given(copied, found) if (found := sharding_given(new)) is not None else copied
 
 
-def _place_of(target: Any, leaf: Any) -> Sharding | None:
-    if target is None or isinstance(target, Sharding):
+def _place_of(target: Any, leaf: Any) -> Sharding | Space | None:
+    if target is None or isinstance(target, Sharding | Space):
         return target
-    if isinstance(target, Space):
-        if target is Space.Host:
-            raise NotImplementedError("Arrays live in the memory of their device; jax.device_get gives NumPy arrays.")
-        return None
     if isinstance(target, devices.Device):
         return SingleDeviceSharding(target)
     if isinstance(target, Format):
@@ -118,8 +124,9 @@ def _of_format(target: Format, leaf: Any, function: str) -> Sharding | None:
     return target.sharding
 
 
-def _moved(leaf: Any, sharding: Sharding | None) -> Array:
+def _moved(leaf: Any, place: Sharding | Space | None) -> Array:
     array = from_torch(leaf) if isinstance(leaf, torch.Tensor) else as_array(leaf)
+    sharding = _in_space(array, place) if isinstance(place, Space) else place
     if transfers.watching and leaf is array and sharding is not None:
         check_transfer(array, sharding)
     if sharding is None:
@@ -127,6 +134,14 @@ def _moved(leaf: Any, sharding: Sharding | None) -> Array:
     if leaf is array and is_committed(array) and not graph.is_tracer(array._tensor) and sharding_of(array) == sharding:
         return array
     return constrained(array, sharding, "device_put")
+
+
+def _in_space(array: Array, space: Space) -> Sharding | None:
+    """Return how an array lies in a space of memory: as before, and where nothing said how, as it lies by default."""
+    kind, now = memories.kind_in(space), sharding_given(array)
+    if now is None:
+        return None if kind == memories.DEVICE else SingleDeviceSharding(devices.of(array._tensor), memory_kind=kind)
+    return in_memory(now, kind)
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -305,14 +320,20 @@ def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:
     if sharding is None:
         return array
     if is_committed(array) and not graph.is_tracer(array._tensor):
-        if not sharding_of(array).is_equivalent_to(sharding, array.ndim):
+        own = sharding_of(array)
+        if (wanted := sharding.memory_kind) != own.memory_kind:
+            raise ValueError(
+                f"Memory kinds passed to jax.jit does not match memory kind on the respective arg. Got jit memory kind: {wanted}, "
+                f"arg memory kind: {own.memory_kind} for arg type: {typeof(array).str_short()}. Move the argument by jax.device_put."
+            )
+        if not own.is_equivalent_to(sharding, array.ndim):
             raise ValueError(
                 f"Sharding passed to jit does not match the sharding on the respective arg. Got jit sharding: "
-                f"{sharding},\narg sharding: {sharding_of(array)} for arg type: {type_text(array)}. "
+                f"{sharding},\narg sharding: {own} for arg type: {type_text(array)}. "
                 "Lay the argument over the devices with jax.device_put, or leave in_shardings out."
             )
         return array
-    return constrained(array, sharding, "jit in_shardings")
+    return constrained(array, in_memory_of(array, sharding), "jit in_shardings")
 
 
 def device_get(x: Any) -> Any:
@@ -403,11 +424,15 @@ def _addressable_data(self: Array, index: int) -> Array:
 def typeof(x: Any) -> Any:
     """Return the abstract value of an array, a scalar, a reference or a value of a registered class.
 
-    That of an array tells how it lies over the explicit axes of a mesh, inside a traced function, too.
+    That of an array tells how it lies over the explicit axes of a mesh, and in which memory, inside a traced function, too.
     """
     found = refs.typeof(x)
     sharding = sharding_given(x) if isinstance(x, Array) else None
-    if not isinstance(sharding, NamedSharding) or not isinstance(found, ShapedArray):
+    if sharding is None or not isinstance(found, ShapedArray):
+        return found
+    if (space := memories.space_of(sharding.memory_kind)) is not Space.Device and not isinstance(x, ExtendedArray):
+        found = found.update(memory_space=space)
+    if not isinstance(sharding, NamedSharding):
         return found
     in_force, own = meshes.get_abstract_mesh(), sharding.mesh.abstract_mesh
     mesh = in_force if in_force.shape_tuple == own.shape_tuple else own  # which may say other types of the axes
