@@ -211,3 +211,77 @@ def test_arrays_in_different_memories_are_refused(name):
 def test_unknown_spaces_are_refused():
     with pytest.raises(ValueError, match="says no memory"):
         jaxish.device_put(X, jaxish.memory.Space.Any)
+
+
+def _policies(lib):
+    policies = lib.checkpoint_policies
+    names = {"names_which_can_be_saved": ["a"], "names_which_can_be_offloaded": ["b"]}
+    memories = {"offload_src": "device", "offload_dst": "pinned_host"}
+    return {
+        "names": lambda: policies.save_and_offload_only_these_names(**names, **memories),
+        "products": lambda: policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+        "a name twice": lambda: policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a", "b"], **memories
+        ),
+        "both": lambda: policies.save_from_both_policies(policies.dots_saveable, policies.save_only_these_names("a")),
+        "both, one of which offloads": lambda: policies.save_from_both_policies(
+            policies.dots_saveable, policies.offload_dot_with_no_batch_dims(**memories)
+        ),
+    }
+
+
+@pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", ["names", "products", "a name twice", "both", "both, one of which offloads"])
+def test_checkpoint_policies_that_offload(name, jitted):
+    def program(lib):
+        named = lib.ad_checkpoint.checkpoint_name
+
+        def f(x):
+            y = named(lib.numpy.sin(x @ x.T), "a")
+            return lib.numpy.sin(named(lib.numpy.cos(y), "b") @ x).sum()
+
+        gradient = lib.grad(lib.checkpoint(f, policy=_policies(lib)[name]()))
+        return (lib.jit(gradient) if jitted else gradient)(lib.numpy.asarray(X))
+
+    agree(program)
+
+
+def test_what_is_offloaded_is_kept(capsys):
+    def program(lib):
+        named = lib.ad_checkpoint.checkpoint_name
+        f = lambda x: lib.numpy.sin(named(lib.numpy.cos(named(lib.numpy.sin(x), "a")), "b")).sum()
+        lib.ad_checkpoint.print_saved_residuals(lib.checkpoint(f, policy=_policies(lib)["names"]()), X)
+        return len(capsys.readouterr().out.splitlines())
+
+    agree(program)
+
+
+SIZES = {
+    "elements": lambda x, y: x + y,
+    "a product": lambda x, y: x @ y,
+    "two products": lambda x, y: x @ y @ x,
+    "four products": lambda x, y: x @ x @ x @ x @ x,
+    "a view of a product": lambda x, y: (x @ y).T,
+    "an argument that is not used": lambda x, y: x + x,
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_memory_that_compiled_functions_need(name):
+    sizes = "argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes", "alias_size_in_bytes"
+
+    def program(lib):
+        stats = lib.jit(SIZES[name]).lower(*[lib.numpy.ones((64, 64))] * 2).compile().memory_analysis()
+        others = [n for n in dir(stats) if n.startswith(("host_", "generated_"))]
+        assert stats.peak_memory_in_bytes >= stats.argument_size_in_bytes
+        return {n: getattr(stats, n) for n in (*sizes, *others)}
+
+    agree(program)
+
+
+def test_steps_of_loops_need_memory_once():
+    def temporary(steps):
+        f = jaxish.jit(lambda x: jaxish.lax.fori_loop(0, steps, lambda i, c: jaxish.numpy.sin(c @ c) @ c, x))
+        return f.lower(jaxish.numpy.ones((64, 64))).compile().memory_analysis().temp_size_in_bytes
+
+    assert temporary(3) == temporary(30)

@@ -90,9 +90,18 @@ def test_what_is_of_xla_alone_is_refused():
     with pytest.raises(NotImplementedError, match="TraceAnnotation"):
         of(jaxish, "xla_metadata", "set_xla_metadata")(a="b")
     agree(lambda lib: lib.jit(of(lib, "scheduling_groups", "xla_metadata_call")(lambda x: x, a=1))(X))
-    with pytest.raises(NotImplementedError, match="device_get"):
-        host = jaxish.memory.Space.Host
-        of(jaxish, "compute_on", "compute_on2")(abs, compute_type="device", out_memory_spaces=host)(X)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_results_in_a_memory(jitted):
+    def run(lib):
+        spaces = (lib.memory.Space.Host, lib.memory.Space.Device)
+        both = lambda x: (x * 2, lib.numpy.sin(x))
+        f = of(lib, "compute_on", "compute_on2")(both, compute_type="device_host", out_memory_spaces=spaces)
+        results = (lib.jit(f) if jitted else f)(X)
+        return results, [str(x.sharding) for x in results]
+
+    agree(run)
 
 
 def laid_out(lib):

@@ -13,13 +13,13 @@ from torch import Tensor
 from .._core import tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .._core.graph import Graph, TensorType
-from .._core.memory import Space
 from .._core.primitive import Dims, Primitive
 from .._core.tree_differences import broadcast_prefix
 from .._jaxprs.ir import jaxpr_as_fun
 from .._jaxprs.primitive import define
 from .._transforms.compiler_options import check_compiler_options
 from .._transforms.jit import jit
+from .._transforms.placement import device_put
 from .._transforms.program import Call, Program
 
 
@@ -129,7 +129,7 @@ def compute_on2(
 ) -> Any:
     """Return `f`, computed where `compute_type` says (see `compute_on`); without `f`, a decorator.
 
-    `out_memory_spaces` is a prefix of the result's pytree: `jax.memory.Space.Device`. Raises `NotImplementedError` for others.
+    `out_memory_spaces` is a prefix of the result's pytree: in which `jax.memory.Space` each array is to be.
     """
     if f is None:
         return lambda g: compute_on2(
@@ -140,15 +140,11 @@ def compute_on2(
 
     def parameters(program: Program) -> dict[str, Any]:
         spaces = tuple(broadcast_prefix(out_memory_spaces, program.out_spec, "compute_on out_memory_spaces"))
-        if any(space is not Space.Device for space in spaces):
-            raise NotImplementedError(
-                f"out_memory_spaces={out_memory_spaces!r} is not supported: arrays live in the memory of their device; "
-                "jax.device_get gives NumPy arrays."
-            )
         options = None if compiler_options is None else json.dumps(compiler_options)
         return {"compute_type": compute_type, "out_memory_spaces": spaces, "compiler_options_json": options}
 
-    return annotated(f, "compute_on", parameters)
+    call = annotated(f, "compute_on", parameters)
+    return lambda *args, **kwargs: device_put(call(*args, **kwargs), out_memory_spaces)
 
 
 # ------------------------------------------------------------------------------------------------------- one value

@@ -67,6 +67,41 @@ def bytes_of(types: Sequence[TensorType]) -> int:
     return sum(math.prod(t.shape) * t.dtype.itemsize for t in types)
 
 
+def bytes_held(body: Graph, with_results: bool) -> int:
+    """Return the greatest number of bytes that what a graph makes holds at a time, run node by node; results count if asked.
+
+    Views hold none of their own, a loop what one step holds beside its results.
+    """
+    nodes = [node for node in body.module.graph.nodes if node.op != "placeholder"]
+    owner: dict[fx.Node, fx.Node] = {
+        node: node for node in body.module.graph.nodes
+    }  # of the memory that a node's value is in
+    last_read: dict[fx.Node, int] = {}
+    for step, node in enumerate(nodes):
+        if node.op == "call_function" and operators.of(node.target).is_view:
+            owner[node] = owner[node.all_input_nodes[0]]
+        last_read.update(dict.fromkeys([owner[node], *(owner[n] for n in node.all_input_nodes)], step))
+    free = {node for node in owner if node.op != "call_function" or owner[node] is not node}
+    if not with_results:
+        free.update(owner[node] for node in body.module.graph.output_node().all_input_nodes)
+    ends: dict[int, list[fx.Node]] = {}
+    for node, step in last_read.items():
+        ends.setdefault(step, []).append(node)
+    now = most = 0
+    for step, node in enumerate(nodes):
+        now += 0 if node in free else _bytes_made(node)
+        inner = graphs_of(node.target) if isinstance(node.target, Primitive) else ()
+        most = max(most, now + max((bytes_held(graph, with_results=True) for graph in inner), default=0))
+        now -= sum(_bytes_made(n) for n in ends.get(step, ()) if n not in free)
+    return most
+
+
+def _bytes_made(node: fx.Node) -> int:
+    value = node.meta.get("val")
+    values = value if isinstance(value, list | tuple) else [value]
+    return bytes_of([TensorType.of(v) for v in values if isinstance(v, Tensor)])
+
+
 def _work(body: Graph) -> tuple[int, int]:
     flops = transcendentals = 0
     for node in body.module.graph.nodes:

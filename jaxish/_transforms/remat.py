@@ -186,16 +186,21 @@ Recompute, Saveable = RecomputeType(), SaveableType()
 
 
 class Offloadable(NamedTuple):
-    """What a policy may return to move a value to another memory, which is not supported here."""
+    """What a policy may return to have a value kept in another memory. Those of a CPU are one: there it is saved."""
 
     src: str
     dst: str
 
 
-def _is_saved(case: Any) -> bool:
-    """Read a policy's answer. Raises `NotImplementedError` for one that offloads, `TypeError` for what is none."""
+def _is_saved(case: Any, type: TensorType | None) -> bool:
+    """Read a policy's answer. Raises `NotImplementedError` for one that offloads from a GPU, `TypeError` for what is none."""
     if isinstance(case, Offloadable):
-        raise NotImplementedError("Offloading policies are not supported; save the value, or recompute it.")
+        if type is not None and type.device.type != "cpu":
+            raise NotImplementedError(
+                "Checkpoint policies that offload are not supported on GPUs; save the value (save_only_these_names, "
+                "dots_with_no_batch_dims_saveable), or recompute it."
+            )
+        return True
     if isinstance(case, bool | np.bool_):
         return bool(case)
     if not isinstance(case, RecomputeType | SaveableType):
@@ -217,7 +222,8 @@ def _saver(policy: Policy | None) -> Callable[[fx.Node], bool]:
         params: dict[str, Any] = {"name": target.label} if isinstance(target, Name) else {}
         if name == "dot_general":
             params["dimension_numbers"] = _dimension_numbers(node)
-        return _is_saved(policy(Operation(name), *(n.meta.get("val") for n in node.all_input_nodes), **params))
+        case = policy(Operation(name), *(n.meta.get("val") for n in node.all_input_nodes), **params)
+        return _is_saved(case, type_of(node))
 
     return save
 
@@ -278,13 +284,27 @@ class CheckpointPolicies:
 
     @staticmethod
     def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-        """Keep what either policy keeps."""
-        return lambda prim, *args, **params: policy_1(prim, *args, **params) or policy_2(prim, *args, **params)
+        """Keep what either policy keeps. The policy raises `ValueError` where one of them answers by anything but a boolean."""
+
+        def policy(prim: Any, *args: Any, **params: Any) -> bool:
+            cases = [given(prim, *args, **params) for given in (policy_1, policy_2)]
+            if not all(isinstance(case, bool) for case in cases):
+                raise ValueError(
+                    f"save_from_both_policies needs policies that return booleans, got {cases[0]} and {cases[1]}."
+                )
+            return any(cases)
+
+        return policy
 
     @staticmethod
     def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
-        """Refused: torch graphs do not move residuals between memories."""
-        raise NotImplementedError("Offloading policies are not supported; use dots_with_no_batch_dims_saveable.")
+        """Keep what `dots_with_no_batch_dims_saveable` keeps, in the memory `offload_dst`: on a CPU the device's own."""
+
+        def policy(prim: Any, *args: Any, **params: Any) -> Any:
+            is_kept = CheckpointPolicies.dots_with_no_batch_dims_saveable(prim, *args, **params)
+            return Offloadable(offload_src, offload_dst) if is_kept else Recompute
+
+        return policy
 
     @staticmethod
     def save_and_offload_only_these_names(
@@ -294,8 +314,25 @@ class CheckpointPolicies:
         offload_src: str,
         offload_dst: str,
     ) -> Policy:
-        """Refused: torch graphs do not move residuals between memories."""
-        raise NotImplementedError("Offloading policies are not supported; use save_only_these_names.")
+        """Keep values of the first names, those of the second ones in the memory `offload_dst`: on a CPU the device's own.
+
+        Raises `ValueError` for a name that is among both.
+        """
+        saved, offloaded = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
+        if both := saved & offloaded:
+            raise ValueError(
+                "The names should be exclusive and should not intersect in `names_which_can_be_saved` and "
+                f"`names_which_can_be_offloaded`. Got {set(both)} in both."
+            )
+
+        def policy(prim: Any, *_: Any, **params: Any) -> Any:
+            if prim.name != "name":
+                return Recompute
+            if params["name"] in offloaded:
+                return Offloadable(offload_src, offload_dst)
+            return Saveable if params["name"] in saved else Recompute
+
+        return policy
 
 
 @dataclass(frozen=True)

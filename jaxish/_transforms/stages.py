@@ -17,7 +17,7 @@ from .._devices.shardings import Sharding, SingleDeviceSharding
 from .._jaxprs.ir import ClosedJaxpr
 from .._jaxprs.raising import closed_jaxpr
 from .compiler_options import check_compiler_options
-from .cost import bytes_of, cost_of
+from .cost import bytes_held, bytes_of, cost_of
 from .prepared_call import PreparedCall
 from .program import Program
 
@@ -229,10 +229,16 @@ class Compiled(Stage):
         return self._lowered.cost_analysis()
 
     def memory_analysis(self) -> "MemoryStats":
-        """Return the bytes of arguments and results."""
+        """Return the bytes of arguments, results and what is between them."""
         body = self._program.closed.graph
-        sizes = [bytes_of(types) for types in (body.in_types, body.out_types)]
-        return MemoryStats(argument_size_in_bytes=sizes[0], output_size_in_bytes=sizes[1])
+        inputs = zip(body.module.graph.find_nodes(op="placeholder"), body.in_types, strict=True)
+        given = bytes_of([type for node, type in inputs if node.users])
+        return MemoryStats(
+            argument_size_in_bytes=given,
+            output_size_in_bytes=bytes_of(body.out_types),
+            temp_size_in_bytes=bytes_held(body, with_results=False),
+            peak_memory_in_bytes=given + bytes_held(body, with_results=True),
+        )
 
     def runtime_executable(self) -> Any:
         """Return the callable that runs on torch tensors: captured tensors first, then the arguments."""
@@ -245,10 +251,25 @@ def _format(aval: Any, sharding: Sharding | None) -> Format:
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """Bytes that a compiled computation takes and gives."""
+    """Bytes that a compiled computation takes, gives and needs on the way.
+
+    What it needs on the way (`temp_size_in_bytes`, and the peak with arguments and results) is what the operators of its graph
+    make and later ones read, run in their order; a compiler fuses operators, and needs less. Results never lie in the memory of
+    arguments, donated ones neither: `alias_size_in_bytes` is 0. The code's size is not told, and the host's memory is not
+    counted apart: they are 0.
+    """
 
     argument_size_in_bytes: int
     output_size_in_bytes: int
+    temp_size_in_bytes: int
+    peak_memory_in_bytes: int
+    alias_size_in_bytes: int = 0
+    generated_code_size_in_bytes: int = 0
+    host_argument_size_in_bytes: int = 0
+    host_output_size_in_bytes: int = 0
+    host_temp_size_in_bytes: int = 0
+    host_alias_size_in_bytes: int = 0
+    host_generated_code_size_in_bytes: int = 0
 
 
 @runtime_checkable
