@@ -285,3 +285,14 @@ def test_steps_of_loops_need_memory_once():
         return f.lower(jaxish.numpy.ones((64, 64))).compile().memory_analysis().temp_size_in_bytes
 
     assert temporary(3) == temporary(30)
+
+
+def test_functions_are_lowered_for_what_was_donated():
+    def program(lib):
+        step = lib.jit(lambda x, y: x * y, donate_argnums=0)
+        x, y = lib.numpy.ones((64, 64)), lib.numpy.float32(2)
+        result = step(x, y)
+        stats = step.lower(x, y).compile().memory_analysis()
+        return result, x.is_deleted(), stats.argument_size_in_bytes, step.eval_shape(x, y).shape
+
+    agree(program)

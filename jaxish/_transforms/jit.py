@@ -221,10 +221,15 @@ def _argument(leaf: Any, name: str) -> Array:
 
 
 def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Replace `ShapeDtypeStruct`s (anything with shape and dtype) by arrays of their types that take no memory."""
+    """Replace `ShapeDtypeStruct`s (anything with shape and dtype) by arrays of their types that take no memory.
+
+    Arrays that were deleted, as by a call that they were donated to, are types, too.
+    """
 
     def stand_in(leaf: Any) -> Any:
-        if isinstance(leaf, Array | Ref) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        if isinstance(leaf, Ref) or (isinstance(leaf, Array) and not leaf.is_deleted()):
+            return leaf
+        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
         if any(isinstance(n, SymbolicSize) for n in leaf.shape):
             raise NotImplementedError(f"only jax.export.export traces for symbolic shapes; got {leaf}.")
