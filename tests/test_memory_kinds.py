@@ -3,9 +3,13 @@
 import jax
 import numpy as np
 import pytest
+import torch
 from oracle import agree
 
 import jaxish
+from jaxish._core.graph import TensorType
+from jaxish._devices.devices import Device
+from jaxish._transforms import remat
 
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 
@@ -296,3 +300,12 @@ def test_functions_are_lowered_for_what_was_donated():
         return result, x.is_deleted(), stats.argument_size_in_bytes, step.eval_shape(x, y).shape
 
     agree(program)
+
+
+def test_gpus_have_but_their_own_memory():
+    gpu = Device(torch.device("cuda", 0), 0)
+    assert [m.kind for m in gpu.addressable_memories()] == ["device"]
+    with pytest.raises(NotImplementedError, match="not supported on gpu"):
+        jaxish.sharding.SingleDeviceSharding(gpu, memory_kind="pinned_host")
+    with pytest.raises(NotImplementedError, match="save_only_these_names"):
+        remat._is_saved(remat.Offloadable("device", "pinned_host"), TensorType((), torch.float32, gpu.torch_device))
