@@ -77,9 +77,7 @@ class _Raising:
     def _input(self, node: fx.Node, type: ShapedArray, known: ShapedArray | None) -> Var:
         is_key = known is not None and isinstance(known.dtype, dtypes.ExtendedDType)
         value = None if is_key else node.meta.get("val")  # what a graph ignores (`derived.placed`) has none
-        sharding = None if value is None else sharding_of_type(value)
-        variable = Var((known or type) if sharding is None else (known or type).update(sharding=sharding))
-        variable = Var((known or type) if is_key else as_laid(known or type, node.meta["val"]))
+        variable = Var((known or type) if value is None else as_laid(known or type, value))
         self.values[node] = self.emit("random_unwrap", [variable], {}, type) if is_key else variable
         return variable
 
