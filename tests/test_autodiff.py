@@ -364,3 +364,20 @@ def aux_of_number(lib, f, p, flag):
 @pytest.mark.parametrize("transform", [push_number, pull_number, linear_number, aux_of_number])
 def test_functions_get_pythons_numbers_as_they_are(transform):
     agree(lambda lib: with_number(lib, functools.partial(transform, lib)))
+
+
+@pytest.mark.parametrize("policy", ["nothing_saveable", "dots_saveable"])
+def test_a_scan_stacks_what_its_checkpointed_body_saves(policy):
+    """As many arrays as JAX: what a policy lets be computed again is not stacked for the way back."""
+
+    def layer(j, c, w):
+        h = j.numpy.cos(j.numpy.sin(c @ w) * 2)
+        return j.numpy.exp(-j.numpy.tanh(h + c)), None
+
+    def stacked(j):
+        body = j.checkpoint(functools.partial(layer, j), policy=getattr(j.checkpoint_policies, policy))
+        loss = lambda x, ws: j.lax.scan(body, x, ws)[0].sum()
+        text = str(j.make_jaxpr(j.grad(loss, (0, 1)))(np.ones((4, 4), np.float32), np.ones((7, 4, 4), np.float32)))
+        return text.count("f32[7,4,4]")
+
+    agree(stacked)

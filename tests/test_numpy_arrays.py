@@ -42,6 +42,8 @@ def test_linspace_rounds_as_jax_rounds(stop, num):
     """Where equal steps lie decides in which bin of a histogram a number falls, and whether whole numbers are met."""
     start = 0.0 if isinstance(stop, float) else np.array([0.1, 0.7, -2.2], np.float32)
     agree(lambda jax: jax.numpy.linspace(start, np.float32(stop), num), rtol=0, atol=0)
+
+
 JOINED = {
     "vectors": "[1, 2, 3], [4.0, 5, 6]",
     "numbers": "1, 2.5",

@@ -8,12 +8,14 @@ derivatives, and it lets a custom_vjp rule inside be differentiated again, in fo
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor, fx
 from torch.autograd import forward_ad
 
 from . import axes, derived, functorch, graph
+from .derived import Inline
 from .graph import Graph, TensorType
 from .nodes import calls_for_effect, depends_on, storage_of
 from .primitive import Dims, Primitive, batch_front, differentiable, popped_axis
@@ -70,7 +72,11 @@ def _joint(body: Graph, wanted: tuple[bool, ...]) -> Graph:
     count = len(wanted)
 
     def run(*tensors: Tensor) -> list[Tensor]:
-        results, cotangents = derived.vjp_call(body, wanted, tensors[:count], tensors[count:])
+        token = _to_be_cut.set(True)
+        try:
+            results, cotangents = derived.vjp_call(body, wanted, tensors[:count], tensors[count:])
+        finally:
+            _to_be_cut.reset(token)
         return [*results, *cotangents]
 
     types = [*body.in_types, *(t for t in body.out_types if differentiable(t.dtype))]
@@ -104,7 +110,35 @@ def _cut(
         kept = [n for n, own in zip(inputs, read, strict=True) if n in kept and own.users]
     forward = derived.subgraph(joint, primals, [*results, *kept], [n for n in effects if n not in late])
     backward = derived.subgraph(joint, [*primals, *kept, *seeds], cotangents, late_effects)
-    return forward, backward
+    return _spelled_out(forward), _spelled_out(backward)
+
+
+_to_be_cut: ContextVar[bool] = ContextVar("to_be_cut", default=False)
+
+
+class Whole(Inline):
+    """A graph that stays one node of a vjp until that is cut, so that what it recomputes is not saved on the way there."""
+
+    __name__ = "whole"
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.body.out_types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return self.body(*inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        body, out_dims = derived.mapped(self.body, dims, size, popped_axis())
+        return Whole(body)(*inputs), out_dims
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        return Primitive.__call__(self, *inputs) if _to_be_cut.get() else super().__call__(*inputs)
+
+
+def _spelled_out(half: Graph) -> Graph:
+    if not any(isinstance(node.target, Whole) for node in half.module.graph.nodes):
+        return half
+    return graph.trace(lambda *inputs: half(*inputs), half.in_types).graph
 
 
 def _base(node: fx.Node, written: set[int]) -> fx.Node:
@@ -178,10 +212,12 @@ def differentiated(
     call: Callable[[Graph], Primitive],
     save: Callable[[fx.Node], bool] | None = None,
     watch: Callable[[Graph, Graph, int], None] | None = None,
+    back: Callable[[Graph], Primitive] | None = None,
 ) -> list[Tensor] | None:
     """Call `body` so that the innermost level goes back through its backward half; None where no such level is.
 
-    `call` makes the primitive that runs a half. `watch` is told of both halves, and how many results the function has.
+    `call` makes the primitive that runs a half, `back` that of the backward one, if it is another. `watch` is told of
+    both halves, and how many results the function has.
     """
     level = differentiating_level()
     if level is None or not level[1]:
@@ -192,7 +228,7 @@ def differentiated(
     forward, backward = split(body, wanted, save)
     if watch is not None:
         watch(forward, backward, len(body.out_types))
-    rule = _pull_rule(call(backward), body.out_types, wanted)
+    rule = _pull_rule((back or call)(backward), body.out_types, wanted)
     return Forward(forward, len(body.out_types), rule, level[0], call)(*inputs)[: len(body.out_types)]
 
 

@@ -246,7 +246,7 @@ def value_and_grad(
         result = _scalar_output(output, values, holomorphic)
         found = dict(zip(active, _pull(pull, [torch.ones_like(tensor_of(result))]), strict=True))
         gradients = {
-            i: from_kind(found[i], _kind_of_gradient(leaves[i], holomorphic)) if i in found else float0_zeros(leaves[i].shape)
+            i: _gradient(found[i], leaves[i], holomorphic) if i in found else float0_zeros(leaves[i].shape)
             for i in selected
         }
         trees = [
@@ -258,9 +258,10 @@ def value_and_grad(
     return value_and_grad_f
 
 
-def _kind_of_gradient(array: Array, holomorphic: bool) -> Any:
+def _gradient(tensor: Tensor, primal: Array, holomorphic: bool) -> Array:
     # What makes a real number of a complex one (real, imag, abs) has a gradient that is not weakly typed.
-    return False if array.dtype.kind == "c" and not holomorphic else array.kind
+    is_of_real_value = primal.dtype.kind == "c" and not holomorphic
+    return from_kind(tensor, False if is_of_real_value else primal.kind)
 
 
 def parse_argnums(argnums: Any) -> int | tuple[int, ...]:

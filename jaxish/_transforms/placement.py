@@ -45,9 +45,9 @@ def device_put(
 ) -> Any:
     """Return the pytree `x` with its leaves as arrays on `device`: a `Device`, a sharding, a `Format`, or a prefix tree of them.
 
-    A `jax.memory.Space` leaves arrays where they are but for the kind of memory, which types and shardings tell; on CPUs all
-    is the same memory, and an array is shared. None leaves arrays where they are. `donate` deletes the arrays given. An array that is on the device already is
-    shared, since arrays are immutable, and so is the memory of a torch tensor (`jaxish.from_torch` says what that
+    None leaves arrays where they are; so does a `jax.memory.Space` but for the kind of memory, which types and shardings
+    tell: on a CPU all kinds are the same memory. `donate` deletes the arrays given. An array that is on the device already
+    is shared, since arrays are immutable, and so is the memory of a torch tensor (`jaxish.from_torch` says what that
     means), unless `may_alias` is False; either may be a prefix tree. `src` is a hint that torch has no use for. Under jit
     it is a constraint, as `with_sharding_constraint`. Raises `ValueError` for shardings that do not fit, and where
     both `donate` and `may_alias` are true, `NotImplementedError` for a layout of a format that is not row by row.
