@@ -741,3 +741,7 @@ def test_ufuncs_are_constant():
         j.numpy.add.nin = 3
 
     agree(program)
+
+
+def test_lists_of_traced_numbers_have_dtypes():
+    agree(lambda jax: jax.jit(lambda x: jax.numpy.iscomplexobj([x]) + x.real)(1j))

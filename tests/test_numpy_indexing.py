@@ -317,3 +317,10 @@ def test_derivatives_of_reads_out_of_bounds(name):
         ]  # fmt: skip
 
     agree(program)
+
+
+@pytest.mark.parametrize("method", ["set", "add", "max"])
+@pytest.mark.parametrize("value", [2**32 - 1, 2**32, -1, 7])
+def test_numbers_that_unsigned_arrays_hold(method, value):
+    """Python's integers are int32, which holds fewer, but where an array has room for them."""
+    agree(lambda jax: getattr(jax.numpy.ones(2, "uint32").at[0], method)(value))

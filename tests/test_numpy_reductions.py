@@ -243,6 +243,24 @@ def test_sets():
     agree(lambda jax: jax.jit(lambda x: jax.numpy.setxor1d(x, b, size=4))(a))
 
 
+NOTHING, NOTHING_WIDE = np.zeros(0, np.uint8), np.zeros((2, 0), np.int32)
+SETS_AT_THE_EDGE = {
+    "empty": lambda jnp: [*jnp.unique_all(NOTHING), *jnp.unique_inverse(NOTHING_WIDE)],
+    "slices without elements": lambda jnp: [*jnp.unique(NOTHING_WIDE, True, True, True, 0)],
+    "filled": lambda jnp: [
+        jnp.setdiff1d(NOTHING, NOTHING, size=2, fill_value=9),
+        jnp.setxor1d(NOTHING, NOTHING, size=2),
+    ],
+    "NaN fills": lambda jnp: jnp.setxor1d(np.float32([1, np.nan, 2]), np.float32([2]), size=5),
+    "a number fills booleans": lambda jnp: jnp.setxor1d(np.array([True]), np.array([False]), size=4, fill_value=-1),
+}
+
+
+@pytest.mark.parametrize("name", SETS_AT_THE_EDGE)
+def test_sets_at_the_edge(name):
+    agree(lambda jax: SETS_AT_THE_EDGE[name](jax.numpy))
+
+
 @pytest.mark.parametrize(
     "name", ["sum", "mean", "var", "std", "prod", "max", "min", "cumsum", "cumprod", "sort", "median", "ptp"]
 )

@@ -22,14 +22,17 @@ savez = np.savez
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the array (or the mapping of arrays) in a file that `save` or `savez` wrote; arguments of `numpy.load`."""
+    """Return the array (or the mapping of arrays) in a file that `save` or `savez` wrote; arguments of `numpy.load`.
+
+    An array of objects stays NumPy's.
+    """
     found = np.load(file, *args, **kwargs)
     if isinstance(found, np.ndarray):
         if found.dtype == np.dtype("V2"):
             import ml_dtypes
 
             found = found.view(ml_dtypes.bfloat16)  # NumPy writes bfloat16 as raw bytes
-        return asarray(found)
+        return found if found.dtype == object else asarray(found)
     return found
 
 

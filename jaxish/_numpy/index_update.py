@@ -32,6 +32,12 @@ class _IndexUpdateHelper:
         return f"_IndexUpdateHelper({self.array!r})"
 
 
+def _own_dtype(value: Any, t: Tensor) -> Any:
+    """Return the dtype of `t` for numbers that it holds and int32 does not; None, where a value has a dtype of its own."""
+    is_wide = type(value) is int and t.dtype in (torch.uint32, torch.uint64)
+    return dtypes.TO_NUMPY[t.dtype] if is_wide and 0 <= value <= torch.iinfo(t.dtype).max else None
+
+
 class _IndexUpdateRef:
     """What `x.at[index]` is. Its methods return a new array; updates out of bounds are dropped by default.
 
@@ -65,7 +71,7 @@ class _IndexUpdateRef:
         t = tensor_of(self.array)
         if t.dtype is torch.bool and combine in ("add", "mul"):
             raise TypeError(f"{combine} does not accept dtype bool. Convert the array to integers first.")
-        source = values if isinstance(values, Array) else asarray(values, device=t.device)
+        source = values if isinstance(values, Array) else asarray(values, _own_dtype(values, t), device=t.device)
         _warn_unsafe(source, t.dtype)
         new = put_index(t, self.index, converted(tensor_of(source), t.dtype), combine, mode_of(mode), unique, wrap)
         return laid_over(out_sharding, combine, Array(new, self.array._weak))

@@ -537,4 +537,4 @@ def _dtype_kind(x: Any) -> str:
         return "O"
     if hasattr(x, "dtype"):
         return getattr(x.dtype, "kind", "V")
-    return dtypes.lattice_type(x)[0].kind if isinstance(x, bool | int | float | complex) else np.asarray(x).dtype.kind
+    return dtypes.lattice_type(x)[0].kind if isinstance(x, bool | int | float | complex) else asarray(x).dtype.kind

@@ -5,6 +5,7 @@ what is too much is cut off, what is missing filled.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from .._tensors.ordering import sorted_with_order
 from .arguments import int_dtype
 from .creation import asarray
 from .searching import nonzero, places_in
+from .selection import where
 
 _ADVICE = (
     "The error arose for the first argument of jnp.{}(). To make it compatible with JIT and other transforms, give a "
@@ -85,17 +87,20 @@ def unique(
     count, width = t.shape[0], math.prod(t.shape[1:])
     device = t.device
     if not count or not width:
-        return _unique_of_nothing(t, place, size, fill_value, return_index, return_inverse, return_counts)
+        shape = source.shape if axis is None else (count,)
+        return _unique_of_nothing(
+            t, place, size, fill_value, return_index, shape if return_inverse else None, return_counts
+        )
     rows, first, order = _sorted_rows(t, equal_nan)
-    where = _true_places(first, size, "unique")
-    found = _select(rows, where)
+    places = _true_places(first, size, "unique")
+    found = _select(rows, places)
     if size is not None and fill_value is not None:
         filler = convert(tensor_of(asarray(fill_value)), t.dtype)
         valid = torch.arange(size, device=device) < first.sum()
         found = torch.where(valid.reshape(-1, *[1] * (t.dim() - 1)), found, filler)
     out: list[Array] = [Array(found.movedim(0, place))]
     if return_index:
-        out.append(Array(order[where].to(int_dtype())))
+        out.append(Array(order[places].to(int_dtype())))
     if return_inverse:
         rank = torch.cumsum(first, 0) - 1
         inverse = torch.zeros_like(rank).scatter(0, order, rank).to(int_dtype())
@@ -110,15 +115,13 @@ def unique(
 
 
 def _unique_of_nothing(
-    t: Tensor,
-    place: int,
-    size: int | None,
-    fill_value: Any,
-    return_index: bool,
-    return_inverse: bool,
+    t: Tensor, place: int, size: int | None, fill_value: Any, return_index: bool, inverse: Sequence[int] | None,
     return_counts: bool,
-) -> Any:
-    """Handle inputs without elements: nothing is distinct, and slices without elements are all the same."""
+) -> Any:  # fmt: skip
+    """Handle inputs without elements: nothing is distinct, and slices without elements are all the same.
+
+    `inverse` is the shape of the inverse indices, None where they are not asked for.
+    """
     count = t.shape[0]
     if not count and size and fill_value is None:
         raise ValueError("jnp.unique: for zero-sized input with nonzero size argument, fill_value must be specified")
@@ -128,9 +131,9 @@ def _unique_of_nothing(
     zeros = torch.zeros((1,), dtype=int_dtype(), device=t.device)
     out = [Array(found.movedim(0, place))]
     if return_index:
-        out.append(Array(zeros))
-    if return_inverse:
-        out.append(Array(zeros.expand(count)))
+        out.append(Array(zeros if 0 in t.shape[1:] else zeros[:0]))
+    if inverse is not None:
+        out.append(Array(zeros.expand(math.prod(inverse)).reshape(inverse)))
     if return_counts:
         out.append(Array(zeros[:0] if not count else zeros + count))
     return out[0] if len(out) == 1 else tuple(out)
@@ -228,21 +231,28 @@ def _distinct(t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _picked(values: Tensor, mask: Tensor, size: int | None, fill_value: Any, what: str) -> Tensor:
     """Return the elements that the mask selects, cut or filled to `size`; by default with the least of them, or 0."""
-    where = _true_places(mask, size, what)
     if not values.shape[0]:
-        return torch.zeros((size or 0,), dtype=values.dtype, device=values.device)
-    found = _select(values, where)
+        return _filler(0 if fill_value is None else fill_value, values).expand(size or 0)
+    found = _select(values, _true_places(mask, size, what))
     if size is None:
         return found
-    count = mask.sum()
-    valid = torch.arange(size, device=values.device) < count
-    if fill_value is None:
-        # The first selected element is the least; without one, zero.
-        zero = torch.zeros((), dtype=values.dtype, device=values.device)
-        filler = torch.where(count > 0, found[0], zero) if size else zero
-    else:
-        filler = convert(tensor_of(asarray(fill_value, device=values.device)), values.dtype)
-    return torch.where(valid, found, filler)
+    valid = torch.arange(size, device=values.device) < mask.sum()
+    return torch.where(valid, found, _least(found, valid) if fill_value is None else _filler(fill_value, values))
+
+
+def _filler(value: Any, like: Tensor) -> Tensor:
+    return convert(tensor_of(asarray(value, device=like.device)), like.dtype)
+
+
+def _least(found: Tensor, valid: Tensor) -> Tensor:
+    """Return the least of the valid elements, which is the first; NaN if one is, and 0 if there are none."""
+    zero = torch.zeros((), dtype=found.dtype, device=found.device)
+    if not found.shape[0]:
+        return zero
+    least = torch.where(valid[0], found[0], zero)
+    if not (found.is_floating_point() or found.is_complex()):
+        return least
+    return torch.where((torch.isnan(found) & valid).any(), torch.full_like(zero, math.nan), least)
 
 
 def setdiff1d(
@@ -293,13 +303,16 @@ def setxor1d(
     """Return the distinct elements that are in one of the arrays only; `fill_value` defaults to the least of them."""
     a, b = _pair("setxor1d", ar1, ar2)
     if not a.shape[0] + b.shape[0]:
-        return Array(torch.zeros((size or 0,), dtype=a.dtype, device=a.device))
+        return Array(_picked(a, torch.zeros_like(a, dtype=torch.bool), size, fill_value, "setxor1d"))
     values, valid, _ = _merged(a, b, assume_unique)
     edge = torch.ones((1,), dtype=torch.bool, device=a.device)
     both = valid[1:] & valid[:-1]
     change = unsigned.ne(values[1:], values[:-1]) | ~both
     alone = valid & torch.cat([edge, change]) & torch.cat([change, edge])
-    return Array(_picked(values, alone, size, fill_value, "setxor1d"))
+    found = Array(_picked(values, alone, size, None, "setxor1d"))
+    if size is None or fill_value is None:
+        return found
+    return where(Array(torch.arange(size, device=a.device) < alone.sum()), found, fill_value)
 
 
 def intersect1d(
@@ -320,11 +333,10 @@ def intersect1d(
     found = Array(_picked(values[:-1], shared, size, fill_value, "intersect1d"))
     if not return_indices:
         return found
-    where = _true_places(shared, size, "intersect1d")
-    count = shared.sum()
-    picked = torch.arange(where.shape[0], device=a.device) < count
+    places = _true_places(shared, size, "intersect1d")
+    picked = torch.arange(places.shape[0], device=a.device) < shared.sum()
     out = []
     for source, shift, length in ((order[:-1], 0, a.shape[0]), (order[1:], a.shape[0], b.shape[0])):
-        index = source[where] - shift if source.shape[0] else where
+        index = source[places] - shift if source.shape[0] else places
         out.append(Array(torch.where(picked, index, length).to(int_dtype())))
     return found, *out
