@@ -128,3 +128,20 @@ def test_derivatives_of_logaddexp():
 
     agree(lambda j: program(j, "logaddexp"), rtol=1e-5, atol=1e-6)
     agree(lambda j: program(j, "logaddexp2"), rtol=1e-5, atol=1e-6)
+
+
+COMPLEX = np.array([1 - 1j, -1 + 0.5j, 0.5j, -2j, 3 + 4j, 7 + 1j], np.complex64)
+OF_OTHER_DTYPES = [
+    "relu", "relu6", "sparse_plus", "leaky_relu", "elu", "selu", "celu", "gelu", "hard_tanh", "hard_sigmoid", "hard_silu", "soft_sign",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_OTHER_DTYPES)
+def test_activations_of_complex_numbers(name):
+    agree(lambda j: getattr(j.nn, name)(COMPLEX), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16"])
+@pytest.mark.parametrize("name", OF_OTHER_DTYPES[:-1])
+def test_activations_have_jaxs_dtypes(name, dtype):
+    agree(lambda j: getattr(j.nn, name)(np.array([0, 1, 1, 0]).astype(dtype)), rtol=1e-3, atol=1e-3)

@@ -471,3 +471,8 @@ def test_derivatives_beside_python_scalars():
         ]
 
     agree(program)
+
+
+def test_nothing_to_the_power_of_nothing_is_one():
+    zero = np.zeros(2, np.complex64)
+    agree(lambda j: [j.numpy.power(zero, zero), j.jit(j.numpy.power)(zero, zero), j.lax.pow(zero, zero)])

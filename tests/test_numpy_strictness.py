@@ -176,3 +176,19 @@ def test_the_draws_hold_arrays_of_either_library():
     value = ("array", np.arange(3), "int8")
     assert isinstance(made(jax, value), jax.Array)
     assert isinstance(made(jaxish, value), jaxish.Array)
+
+
+ODD = {
+    "a vector is no matrix": lambda j: j.numpy.linalg.svd(np.ones(3, np.float32)),
+    "a number is no matrix": lambda j: j.numpy.linalg.eig(np.float32(1)),
+    "a vector has no inverse": lambda j: j.numpy.linalg.inv(np.ones(3, np.float32)),
+    "no classes": lambda j: j.nn.one_hot(np.arange(2), -1),
+    "unlike": lambda j: j.lax.broadcast_like(np.zeros((2, 0), np.float32), np.zeros((2, 1, 3), np.float32)),
+    "axes": lambda j: j.numpy.moveaxis(np.zeros((2, 3)), np.array([0]), np.array([1])).shape,  # taken
+    "nothing to transform": lambda j: [j.numpy.fft.irfft(np.zeros(0, np.float32)), j.numpy.fft.hfft(np.zeros((2, 0), np.float32))],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_arguments(name):
+    agree(lambda j: ODD[name](j))

@@ -1,23 +1,44 @@
 """Activation functions, elementwise. Integer inputs are computed on in floating point."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._core import selection
+from .._core import selection, unsigned
 from .._core.array import Array
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
+from .._numpy.arguments import int_dtype
 from .._numpy.elementary import tanh as tanh
-from .._tensors import arithmetic
+from .._tensors import arithmetic, ordering
 
 
 def _floating(function: str, x: Any) -> tuple[Tensor, bool]:
     (found,), weak = promote_inexact(function, x)
     return found, weak
+
+
+def _with_numbers(function: str, x: Any) -> tuple[Tensor, bool]:
+    """Return `x` in floating point, weakly typed where it was not: what Python's floats make of integers."""
+    (found,), weak = promote_inexact(function, x)
+    return found, weak or tensor(function, x).dtype is not found.dtype
+
+
+def _compared(comparison: Callable[[Tensor, Tensor], Tensor], x: Tensor, bound: int) -> Tensor:
+    if not x.is_complex():
+        return comparison(x, bound)  # pyright: ignore[reportArgumentType]
+    return ordering.compared(comparison, x, torch.full((), bound, dtype=x.dtype, device=x.device))
+
+
+def _within(x: Tensor, low: int, high: int) -> Tensor:
+    """Return `x` clipped, complex numbers in lexicographic order."""
+    if not x.is_complex():
+        return F.hardtanh(x, low, high)
+    return ordering.minimum(ordering.maximum(x, torch.full_like(x, low)), torch.full_like(x, high))
 
 
 def _clip(x: Tensor, low: float, high: float) -> Tensor:
@@ -34,15 +55,19 @@ def relu(x: ArrayLike) -> Array:
     """Return max(x, 0); the derivative at 0 is 0."""
     found = tensor("relu", x)
     weak = getattr(x, "weak_type", isinstance(x, int | float))
-    if found.dtype in (torch.uint16, torch.uint32, torch.uint64, torch.bool):
+    if found.dtype is torch.bool:
+        return Array(found.to(int_dtype()), True)
+    if found.dtype in (torch.uint16, torch.uint32, torch.uint64):
         return Array(found, weak)
+    if found.is_complex():
+        return Array(selection.where(_compared(torch.gt, found, 0), found, 0), weak)
     return Array(torch.relu(found), weak)
 
 
 def relu6(x: ArrayLike) -> Array:
     """Return min(max(x, 0), 6)."""
-    found, weak = _floating("relu6", x)
-    return Array(F.relu6(found), weak)
+    found, weak = _with_numbers("relu6", x)
+    return Array(_within(found, 0, 6), weak)
 
 
 def sigmoid(x: ArrayLike) -> Array:
@@ -63,13 +88,16 @@ def _softplus(x: Tensor) -> Tensor:
 
 def sparse_plus(x: ArrayLike) -> Array:
     """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between (Nguyen et al., "Sparsing and Smoothing", 2023)."""
-    found, weak = _floating("sparse_plus", x)
-    return Array(selection.where(found <= -1, 0, selection.where(found >= 1, found, (found + 1) ** 2 / 4)), weak)
+    found, weak = _with_numbers("sparse_plus", x)
+    low, high = _compared(torch.le, found, -1), _compared(torch.ge, found, 1)
+    return Array(selection.where(low, 0, selection.where(high, found, (found + 1) ** 2 / 4)), weak)
 
 
 def sparse_sigmoid(x: ArrayLike) -> Array:
     """Return (x + 1) / 2 clipped to [0, 1]."""
-    found, weak = _floating("sparse_sigmoid", x)
+    found, weak = _with_numbers("sparse_sigmoid", x)
+    if found.is_complex():
+        raise ValueError("sparse_sigmoid takes real inputs, got a complex array.")
     return Array(0.5 * (_clip(found, -1.0, 1.0) + 1), weak)
 
 
@@ -107,7 +135,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 
 def _elu(x: Tensor, alpha: Any) -> Tensor:
-    positive = x > 0
+    positive = _compared(torch.gt, x, 0)
     return selection.where(positive, x, alpha * torch.expm1(selection.where(positive, 0, x)))
 
 
@@ -117,7 +145,7 @@ _SELU_SCALE = 1.0507009873554805
 
 def selu(x: ArrayLike) -> Array:
     """Return the self-normalising elu (Klambauer et al., "Self-Normalizing Neural Networks", 2017)."""
-    found, weak = _floating("selu", x)
+    found, weak = _with_numbers("selu", x)
     return Array(_SELU_SCALE * _elu(found, _SELU_ALPHA), weak)
 
 
@@ -125,18 +153,25 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (Barron, "Continuously Differentiable ELU", 2017)."""
     (found, scale), weak = promote_inexact("celu", x, alpha)
     zero = torch.zeros_like(found)
-    return Array(torch.maximum(found, zero) + scale * torch.expm1(torch.minimum(found, zero) / scale), weak)
+    above, below = ordering.maximum(found, zero), ordering.minimum(found, zero)
+    return Array(above + scale * torch.expm1(below / scale), weak)
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """Return x Phi(x), Phi the normal distribution function; `approximate` by a tanh (Hendrycks & Gimpel, 2016)."""
     found, weak = _floating("gelu", x)
     if found.is_complex():
-        raise TypeError("gelu takes real inputs, got a complex array.")
+        return _complex_gelu(found, approximate, weak)
     if approximate:
         return Array(F.gelu(found, approximate="tanh"), weak)
     # torch's is x (1 + erf), which has no digits for large negative x, and NaN at infinity.
     return Array(0.5 * found * torch.erfc(found * -math.sqrt(0.5)), weak)
+
+
+def _complex_gelu(x: Tensor, approximate: bool, weak: bool) -> Array:
+    if not approximate:
+        raise TypeError("gelu(approximate=False) takes real inputs, got a complex array.")
+    return Array(0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), weak)
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:
@@ -151,25 +186,31 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """Return x where x >= 0, negative_slope x elsewhere."""
     (found, slope), weak = promote_inexact("leaky_relu", x, negative_slope)
-    return Array(selection.where(found >= 0, found, slope * found), weak)
+    return Array(selection.where(_compared(torch.ge, found, 0), found, slope * found), weak)
 
 
 def hard_tanh(x: ArrayLike) -> Array:
-    """Return x clipped to [-1, 1]."""
-    found, weak = _floating("hard_tanh", x)
-    return Array(selection.where(found > 1, 1, selection.where(found < -1, -1, found)), weak)
+    """Return x clipped to [-1, 1]; integers stay integers."""
+    found = tensor("hard_tanh", x)
+    weak = getattr(x, "weak_type", isinstance(x, int | float))
+    if found.dtype is torch.bool:
+        return Array(found.to(int_dtype()), True)
+    if found.dtype in unsigned.SIGNED or found.dtype is torch.uint8:
+        return Array(unsigned.minimum(found, torch.ones_like(found)), weak)
+    above, below = _compared(torch.gt, found, 1), _compared(torch.lt, found, -1)
+    return Array(selection.where(above, 1, selection.where(below, -1, found)), weak)
 
 
 def hard_sigmoid(x: ArrayLike) -> Array:
     """Return relu6(x + 3) / 6."""
-    found, weak = _floating("hard_sigmoid", x)
-    return Array(F.relu6(found + 3.0) / 6.0, weak)
+    found, weak = _with_numbers("hard_sigmoid", x)
+    return Array(_within(found + 3.0, 0, 6) / 6.0, weak)
 
 
 def hard_silu(x: ArrayLike) -> Array:
     """Return x hard_sigmoid(x)."""
-    found, weak = _floating("hard_silu", x)
-    return Array(found * (F.relu6(found + 3.0) / 6.0), weak)
+    found, weak = _with_numbers("hard_silu", x)
+    return Array(found * (_within(found + 3.0, 0, 6) / 6.0), weak)
 
 
 hard_swish = hard_silu
@@ -184,6 +225,5 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
 def log1mexp(x: ArrayLike) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
     found, weak = _floating("log1mexp", x)
-    return Array(
-        selection.where(found < math.log(2), torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak
-    )
+    is_small = ordering.compared(torch.lt, found, torch.full_like(found, math.log(2)))
+    return Array(selection.where(is_small, torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak)

@@ -74,6 +74,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     rank = indices.ndim + 1
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is out of bounds for array of dimension {rank}")
+    if num_classes < 0:
+        raise TypeError(f"one_hot needs a nonnegative number of classes, got {num_classes}.")
     tensor = tensor_of(indices)
     classes = torch.arange(int(num_classes), device=tensor.device)
     shape = [1] * rank

@@ -54,9 +54,9 @@ def _one(
 def _transformed(transform: Callable[..., Tensor], t: Tensor, sizes: Any, axes: Any, norm: str) -> Tensor:
     if t.numel():
         return transform(t, sizes, axes, norm)
-    # MKL refuses a batch of none: what the transform of a batch of one would be, without its elements.
+    # MKL refuses a batch of none: what the transform of a batch of two would be, without its elements.
     with torch.device("meta"):
-        like = transform(torch.empty([n or 1 for n in t.shape], dtype=t.dtype, device="meta"), sizes, axes, norm)
+        like = transform(torch.empty([n or 2 for n in t.shape], dtype=t.dtype, device="meta"), sizes, axes, norm)
     changed = {d % t.dim() for d in ([axes] if isinstance(axes, int) else axes)}
     shape = [n if d in changed and (t.shape[d] or sizes) else t.shape[d] for d, n in enumerate(like.shape)]
     return t.new_zeros(shape, dtype=like.dtype)

@@ -253,8 +253,10 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Return `a` with the axes `source` moved to the positions `destination`. Raises `ValueError` for unequal numbers."""
     t = tensor("moveaxis", a)
-    sources = canonical_axes(source if source is not None else (), t.dim())
-    targets = canonical_axes(destination if destination is not None else (), t.dim())
+    sources, targets = (
+        canonical_axes(d.tolist() if isinstance(d, np.ndarray) else () if d is None else d, t.dim())
+        for d in (source, destination)
+    )
     if len(sources) != len(targets):
         raise ValueError(f"Inconsistent number of elements: {len(sources)} vs {len(targets)}")
     return Array(t.movedim(sources, targets) if sources else t, is_weak(a))

@@ -94,7 +94,10 @@ _POW = Elementwise(
 
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x**y for inexact x; the derivative in x is y * x**(y - 1) everywhere."""
-    return torch.pow(x, y) if is_plain_evaluation() else _POW(x, y)
+    found = torch.pow(x, y) if is_plain_evaluation() else _POW(x, y)
+    if not x.dtype.is_complex:
+        return found
+    return selection.where((x == 0) & (y == 0), torch.ones((), dtype=x.dtype, device=x.device), found)  # torch's is NaN
 
 
 @functools.cache

@@ -43,8 +43,12 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
+# What JAX's primitives are: they tell of too few dimensions by TypeError.
+_PRIMITIVES = {"cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"}
+
+
 def matrices(function: str, *args: Any, square: bool = False) -> list[Tensor]:
-    """Return tensors of a common floating or complex dtype. Raises `ValueError` for what is no (square) matrix."""
+    """Return tensors of a common floating or complex dtype. Raises `ValueError` or `TypeError` for what is no (square) matrix."""
     check_arraylike(f"jnp.linalg.{function}", *args)
     found, _ = promote_inexact(function, *args)
     if found[0].dtype.itemsize == 2:
@@ -52,6 +56,8 @@ def matrices(function: str, *args: Any, square: bool = False) -> list[Tensor]:
             f"Unsupported dtype {dtypes.TO_NUMPY[found[0].dtype]}. jnp.linalg.{function} takes x.astype('float32')."
         )
     shape = tuple(found[0].shape)
+    if len(shape) < 2 and function in _PRIMITIVES:
+        raise TypeError(f"Input 0 to {function} must have rank at least 2, but got shape={shape}")
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):
         kind = "[..., n, n]" if square else "[..., m, n]"
         raise ValueError(f"Argument to {function} must have shape {kind}, got {shape}")
