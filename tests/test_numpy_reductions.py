@@ -251,7 +251,7 @@ SETS_AT_THE_EDGE = {
         jnp.setdiff1d(NOTHING, NOTHING, size=2, fill_value=9),
         jnp.setxor1d(NOTHING, NOTHING, size=2),
     ],
-    "NaN fills": lambda jnp: jnp.setxor1d(np.float32([1, np.nan, 2]), np.float32([2]), size=5),
+    "NaN fills": lambda jnp: jnp.setxor1d(np.array([1, np.nan, 2], np.float32), np.array([2], np.float32), size=5),
     "a number fills booleans": lambda jnp: jnp.setxor1d(np.array([True]), np.array([False]), size=4, fill_value=-1),
 }
 

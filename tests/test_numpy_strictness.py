@@ -182,6 +182,8 @@ ODD = {
     "a vector is no matrix": lambda j: j.numpy.linalg.svd(np.ones(3, np.float32)),
     "a number is no matrix": lambda j: j.numpy.linalg.eig(np.float32(1)),
     "a vector has no inverse": lambda j: j.numpy.linalg.inv(np.ones(3, np.float32)),
+    "no maxima": lambda j: j.lax.approx_max_k(np.ones(3, np.float32), -1),
+    "unlike ends": lambda j: j.numpy.geomspace(np.ones((2, 1, 3), np.float32), np.ones((2, 0), np.float32)),
     "no classes": lambda j: j.nn.one_hot(np.arange(2), -1),
     "unlike": lambda j: j.lax.broadcast_like(np.zeros((2, 0), np.float32), np.zeros((2, 1, 3), np.float32)),
     "axes": lambda j: j.numpy.moveaxis(np.zeros((2, 3)), np.array([0]), np.array([1])).shape,  # taken

@@ -139,6 +139,8 @@ def _approximate(
     if not -t.dim() <= dimension < t.dim():
         raise IndexError(f"reduction_dimension {dimension} is out of bounds for array of dimension {t.dim()}")
     size = t.shape[dimension]
+    if k < 0:
+        raise ValueError(f"k must be positive, got {k}")
     if size < k:
         raise ValueError(f"k must be smaller than the size of reduction_dim {size}, got {k}")
     if not 0 < recall_target <= 1:

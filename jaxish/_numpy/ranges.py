@@ -17,7 +17,7 @@ from .._core.symbolic_sizes import is_size, steps_between
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
-from .arguments import concrete_values, dtype_or, int_dtype, placed, torch_device
+from .arguments import check_shapes, concrete_values, dtype_or, int_dtype, placed, torch_device
 from .creation import asarray, ones
 from .elementary import log10
 from .joining import concatenate
@@ -182,6 +182,7 @@ def geomspace(
     result = dtype_or(dtype, "geomspace", dtypes.to_inexact(wanted))
     computed = dtypes.TO_TORCH[dtypes.to_inexact(dtypes.TO_NUMPY[result])]
     first, last = (Array(convert(t, computed)) for t in tensors("geomspace", start, stop))
+    check_shapes("divide", first._tensor, last._tensor)
     direction = sign(first)._tensor
     low, high = (log10(Array(v._tensor / direction)) for v in (first, last))
     found = direction * logspace(low, high, count, endpoint, dtype=dtypes.TO_NUMPY[computed])._tensor
