@@ -215,3 +215,95 @@ def test_classes_that_vmap_takes_whole(vmappable, program):
 def test_batches_have_integer_sizes(vmappable):
     with pytest.raises(NotImplementedError, match="integer sizes"):
         vmappables.register_vmappable(Named, Axis, list, named_element, named_batch, None)
+
+
+def _ruled(lib):
+    f = lib.custom_vjp(lambda x, y, n: (x * y, y * 3, n + 1))
+    f.defvjp(lambda x, y, n: (f(x, y, n), (x, y)), lambda kept, c: (c[0] * kept[1], c[0] * kept[0], None))
+    return f
+
+
+def _counted(lib):
+    f = lib.custom_jvp(lambda x, y, n: (x * y, n + 1))
+    f.defjvp(lambda p, t: (f(*p), (t[0] * p[1] + t[1] * p[0], t[2])))
+    return f
+
+
+def _straight_through(lib):
+    f = lib.custom_jvp(lambda x: 1.0)
+    f.defjvp(lambda p, t: (1.0, t[0] * p[0]))
+    return f
+
+
+def _looped(lib, x, y, n):
+    def step(carry):
+        return lib.lax.cond(
+            carry[2] > 2, lambda c: (c[0] * c[1], c[1], c[2] - 1), lambda c: (c[0], c[1], c[2] - 1), carry
+        )
+
+    return lib.lax.while_loop(lambda carry: carry[2] > 0, step, (x, y, n))
+
+
+SAME_FOR_ALL = {
+    "jit": lambda lib, *a: lib.vmap(lib.jit(lambda x, y, n: (x * y, y + 1, n)), (0, None, None), (0, None, None))(*a),
+    "checkpoint": lambda lib, *a: lib.vmap(lib.checkpoint(lambda x, y: (x * y, y + 1)), (0, None), (0, None))(*a[:2]),
+    "custom_vjp": lambda lib, *a: lib.vmap(_ruled(lib), (0, None, None), (0, None, None))(*a),
+    "custom_jvp, of integers": lambda lib, *a: lib.vmap(_counted(lib), (0, None, None), (0, None))(*a),
+    "cond within while_loop": lambda lib, *a: lib.vmap(lambda *b: _looped(lib, *b), (0, None, None), (0, None, None))(
+        *a
+    ),
+    "custom_vjp, differentiated": lambda lib, x, y, n: lib.grad(
+        lambda x: lib.vmap(_ruled(lib), (0, None, None), (0, None, None))(x, y, n)[0].sum()
+    )(x),
+    "custom_jvp, whose tangent differs": lambda lib, x, y, n: lib.jvp(lib.vmap(_straight_through(lib)), (x,), (x + 1,)),
+}
+
+
+@pytest.mark.parametrize("program", SAME_FOR_ALL.values(), ids=SAME_FOR_ALL)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_what_is_the_same_for_the_whole_batch_stays_so(program, jitted):
+    agree(
+        lambda lib, *a: (lib.jit if jitted else lambda f: f)(lambda *b: program(lib, *b))(*a),
+        X[0],
+        X[1, 2],
+        5,
+        weak=False,
+    )
+
+
+def test_rules_back_are_given_residuals_that_are_not_batched():
+    def program(lib):
+        ranks = []
+
+        def back(kept, cotangent):
+            ranks.append([lib.numpy.ndim(k) for k in kept])
+            return cotangent * kept[1], None
+
+        f = lib.custom_vjp(lambda x, y: x * y)
+        f.defvjp(lambda x, y: (f(x, y), (x, y)), back)
+        found = lib.grad(lambda x: lib.vmap(f, (0, None))(x, 3.0).sum())(X[0])
+        return found, ranks[-1]
+
+    agree(program)
+
+
+def test_rules_for_batches_see_what_is_the_same_for_all():
+    def program(lib):
+        name = lib.__name__
+        same = importlib.import_module(f"{name}.extend.core").Primitive("same")
+        batching = importlib.import_module(f"{name}.interpreters.batching")
+        same.def_impl(lambda n: n)
+        same.def_abstract_eval(lambda n: n)
+
+        def refused(args, dims):
+            raise ValueError("a batch")
+
+        batching.primitive_batchers[same] = refused
+
+        def count(x, n):
+            chosen = lib.lax.cond(n > 1, lambda: (x, n - 1), lambda: (x * 2, n))
+            return chosen[0], same.bind(chosen[1])
+
+        return lib.vmap(count, (0, None), (0, None))(X[0], lib.numpy.int32(3))
+
+    agree(program)

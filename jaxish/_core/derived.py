@@ -79,43 +79,49 @@ def batched(graph: Graph, dims: Dims, size: int, name: Hashable | None) -> Graph
 
 def batched_outputs(graph: Graph, dims: Dims, size: int, name: Hashable | None) -> tuple[bool, ...]:
     """Tell which results of the graph differ between the examples of a batch along `dims` of its inputs."""
+    return tuple(dim is not None for dim in mapped(graph, dims, size, name)[1])
+
+
+def mapped(
+    graph: Graph, dims: Dims, size: int, name: Hashable | None, batches: Callable[[TensorType], bool] | None = None
+) -> tuple[Graph, list[int | None]]:
+    """Return the graph mapped over inputs batched along `dims`, and the batch dimension of each result.
+
+    That is dimension 0, and None for what is the same for the whole batch: rules of users are told which is which.
+    Results of the types that `batches` tells are batched all the same.
+    """
     dims = tuple(dims)
 
-    def make() -> tuple[bool, ...]:
-        found: list[bool] = []
+    def make() -> tuple[Graph, list[int | None]]:
+        out_dims: list[int | None] = []
 
         def run(*inputs: Tensor) -> list[Tensor]:
             results = axes.map_tensors(graph, inputs, dims, size, name)
-            found[:] = [dim is not None for _, dim in results]
-            return [out for out, _ in results]
+            wanted = [batches is not None and batches(t) for t in graph.out_types]
+            same = [dim is None and not w for (_, dim), w in zip(results, wanted, strict=True)]
+            out_dims[:] = [None if s else 0 for s in same]
+            return [out if s else batch_front(out, dim, size) for (out, dim), s in zip(results, same, strict=True)]
 
-        trace(run, [_batched_type(t, d, size) for t, d in zip(graph.in_types, dims, strict=True)])
-        return tuple(found)
+        types = [_batched_type(t, d, size) for t, d in zip(graph.in_types, dims, strict=True)]
+        return _traced(run, types), out_dims
 
-    return cached(graph, ("batched outputs", dims, size, name), make)
+    return cached(graph, ("mapped", dims, size, name, batches), make)
 
 
-def batched_as(graph: Graph, dims: Dims, size: int, name: Hashable | None, outputs: Sequence[bool]) -> Graph:
-    """Return the graph mapped as by `batched`, with just those results batched for which `outputs` says so."""
+def mapped_as(graph: Graph, dims: Dims, size: int, name: Hashable | None, outputs: Sequence[bool]) -> Graph:
+    """Return the graph mapped as by `mapped`, with just those results batched for which `outputs` says so."""
     dims, outputs = tuple(dims), tuple(outputs)
+    found, out_dims = mapped(graph, dims, size, name)
+    if [dim == 0 for dim in out_dims] == [*outputs]:
+        return found
 
     def run(*inputs: Tensor) -> list[Tensor]:
-        results = axes.map_tensors(graph, inputs, dims, size, name)
-        return [batch_front(out, dim, size) if b else out for (out, dim), b in zip(results, outputs, strict=True)]
+        results = found(*inputs)
+        return [
+            batch_front(out, dim, size) if b else out for out, dim, b in zip(results, out_dims, outputs, strict=True)
+        ]
 
-    types = [_batched_type(t, d, size) for t, d in zip(graph.in_types, dims, strict=True)]
-    return cached(graph, ("vmap as", dims, size, name, outputs), lambda: _traced(run, types))
-
-
-def mapped(graph: Graph, dims: Dims, size: int, name: Hashable | None) -> tuple[Graph, list[int | None]]:
-    """Return the graph mapped over inputs batched along `dims`, and the batch dimension of each result.
-
-    That is dimension 0, and None for what is the same for all devices along an axis where types tell that apart.
-    """
-    if not axes.is_checked(name):
-        return batched(graph, dims, size, name), [0] * len(graph.out_types)
-    outputs = batched_outputs(graph, dims, size, name)
-    return batched_as(graph, dims, size, name, outputs), [0 if b else None for b in outputs]
+    return cached(graph, ("mapped as", dims, size, name, outputs), lambda: _traced(run, found.in_types))
 
 
 def _batched_type(type: TensorType, dim: int | None, size: int) -> TensorType:

@@ -58,7 +58,7 @@ class CustomJVPCall(Primitive):
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         argument_dims = dims[self.captured :]
         name = popped_axis()
-        body, out_dims = derived.mapped(self.body, dims, size, name)
+        body, out_dims = derived.mapped(self.body, dims, size, name, _has_tangent)
         rule = _mapped_jvp_rule(self.rule, argument_dims, out_dims, size, name)
         return CustomJVPCall(body, self.captured, rule, self.function_name)(*inputs), out_dims
 
@@ -105,6 +105,11 @@ class _GivenJVP(Given):
     def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         back = _transposed(self.rule, needed[: self.count], primals[: self.count], results, cotangents)
         return [*back, *[None] * len(results)]
+
+
+def _has_tangent(type: TensorType) -> bool:
+    """Tell whether a result may get a tangent: by a user's rule that may vary over a batch where the result does not."""
+    return differentiable(type.dtype)
 
 
 def _mapped_jvp_rule(rule: Rule, dims: Dims, out_dims: Dims, size: int, name: Any) -> Rule:

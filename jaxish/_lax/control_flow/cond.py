@@ -14,7 +14,7 @@ from torch import Tensor
 from ..._compile import executable
 from ..._compile.lowering import choice
 from ..._compile.structured import Opaque
-from ..._core import axes, config, derived, dtypes, tree
+from ..._core import config, derived, dtypes, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
@@ -92,11 +92,9 @@ class Cond(Opaque):
 
 def _mapped(branches: Sequence[Graph], dims: Dims, size: int, name: Any) -> tuple[list[Graph], list[int | None]]:
     """Return the branches mapped over a batch, and the batch dimensions of the results, which they have in common."""
-    if not axes.is_checked(name):
-        return [derived.batched(b, dims, size, name) for b in branches], [0] * len(branches[0].out_types)
-    found = [derived.batched_outputs(b, dims, size, name) for b in branches]
-    outputs = [any(of_branches) for of_branches in zip(*found, strict=True)]
-    return [derived.batched_as(b, dims, size, name, outputs) for b in branches], [0 if b else None for b in outputs]
+    found = [derived.mapped(b, dims, size, name)[1] for b in branches]
+    outputs = [any(dim == 0 for dim in of_branches) for of_branches in zip(*found, strict=True)]
+    return [derived.mapped_as(b, dims, size, name, outputs) for b in branches], [0 if b else None for b in outputs]
 
 
 def _stopped(taken: Tensor, operands: Sequence[Tensor], dims: Dims) -> list[Tensor]:

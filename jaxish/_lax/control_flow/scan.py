@@ -180,7 +180,7 @@ class Scan(Opaque):
                 break
             batched = grown
         outputs = [*batched, *found[self.carries :]]
-        body = derived.batched_as(self.body, [*const_dims, *carry_dims, *x_dims], size, name, outputs)
+        body = derived.mapped_as(self.body, [*const_dims, *carry_dims, *x_dims], size, name, outputs)
         init = [_front(t, d, size) if b else t for t, d, b in zip(init, init_dims, batched, strict=True)]
         results = self._with_body(body, self.consts, self.carries)(*consts, *init, *xs)
         y_dims = [1 if b else None for b in outputs[self.carries :]]

@@ -112,8 +112,8 @@ class While(Opaque):
         init = [batch_front(t, d, size) if b else t for t, d, b in zip(init, init_dims, batched, strict=True)]
         front = [None if d is None else 0 for d in [*cond_dims, *body_dims]]
         moved = [t if d is None else t.movedim(d, 0) for t, d in zip([*cond_consts, *body_consts], dims, strict=False)]
-        test = derived.batched_as(self.cond, [*front[: self.cond_consts], *carry_dims], size, name, [varies])
-        step = derived.batched_as(self.body, [*front[self.cond_consts :], *carry_dims], size, name, batched)
+        test = derived.mapped_as(self.cond, [*front[: self.cond_consts], *carry_dims], size, name, [varies])
+        step = derived.mapped_as(self.body, [*front[self.cond_consts :], *carry_dims], size, name, batched)
         if not varies:
             results = While(test, step, self.cond_consts, self.body_consts)(*moved, *init)
         else:
