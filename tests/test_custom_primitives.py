@@ -266,3 +266,27 @@ def test_weak_types_of_results():
         return seen
 
     agree(program)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_marks_that_nothing_uses_stay_in_jaxprs(jitted):
+    def program(j):
+        m = modules(j)
+        mark = m.Primitive("mark")
+        mark.multiple_results = True
+        mark.def_impl(lambda *args, name: args)
+        mark.def_abstract_eval(lambda *avals, name: avals)
+        with_lowering(m, mark, lambda *args, name: args, multiple_results=True)
+
+        def f(x):
+            mark.bind(x, x + 1, name="loss")
+            return x * 2
+
+        g = j.jit(f) if jitted else f
+        jaxpr = j.make_jaxpr(g)(X).jaxpr
+        body = jaxpr.eqns[0].params["jaxpr"].jaxpr if jitted else jaxpr
+        marks = [e for e in body.eqns if e.primitive is mark]
+        shapes = [[v.aval.shape for v in (*e.invars, *e.outvars)] for e in marks]
+        return shapes, [e.params["name"] for e in marks], j.jit(f)(X), m.core.eval_jaxpr(jaxpr, [], X)
+
+    agree(program)

@@ -44,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import dtypes, duals, dynamo, errors, fake_results, functorch, nodes, symbolic_shapes, symbolic_sizes
+from . import config, dtypes, duals, dynamo, errors, fake_results, functorch, nodes, symbolic_shapes, symbolic_sizes
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
 from .user_frames import users_line
@@ -690,7 +690,7 @@ def trace(
         finally:
             recorder.fake_mode.ended = True
         recorder.graph.output([recorder.node_of(out) for out in outputs])
-    recorder.graph.eliminate_dead_code(nodes.must_stay)
+    recorder.graph.eliminate_dead_code(nodes.is_shown if config.keeps_calls.value else nodes.must_stay)
     module = fx.GraphModule(recorder.root, recorder.graph, "jaxish_graph")
     weakref.finalize(module, _forget_source, type(module).forward.__code__.co_filename).atexit = False
     graph = Graph(

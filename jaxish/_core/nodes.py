@@ -20,6 +20,11 @@ def must_stay(node: fx.Node) -> bool:
     return (schema is not None and schema.is_mutable) or calls_for_effect(node)
 
 
+def is_shown(node: fx.Node) -> bool:
+    """Tell whether `node` stays in a graph that is to be shown: interpreters of jaxprs look for the marks of a library."""
+    return must_stay(node) or (node.op == "call_function" and getattr(node.target, "is_users", False))
+
+
 def depends_on(graph: fx.Graph, sources: Sequence[fx.Node]) -> set[fx.Node]:
     """Return the nodes of `graph` that depend on one of `sources`, the sources included."""
     found = set(sources)

@@ -41,6 +41,7 @@ def bind(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
 class Bound(Opaque):
     """A primitive of a user with its parameters, for arguments of these kinds."""
 
+    is_users = True
     _count = itertools.count()
 
     def __init__(self, primitive: Any, params: dict[str, Any], kinds: Sequence[Any], is_linear: bool = False) -> None:

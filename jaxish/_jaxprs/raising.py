@@ -45,6 +45,7 @@ class _Raising:
 
     def __init__(self, body: Graph, captured: int, in_avals: Sequence[ShapedArray], out_avals: Sequence[Any]) -> None:
         self.eqns: list[JaxprEqn] = []
+        self.marks: list[Var] = []  # results of users' primitives
         self._writers: dict[Var, JaxprEqn] = {}
         self.values: dict[fx.Node, Any] = {}
         nodes = body.module.graph
@@ -65,8 +66,8 @@ class _Raising:
         self.outvars = [self._output(*pair) for pair in zip(results, known, strict=True)]
 
     def jaxpr(self, name: str) -> Jaxpr:
-        """Return the jaxpr, without the equations whose results nothing reads."""
-        live, kept = set(self.outvars), []
+        """Return the jaxpr, without the equations whose results nothing reads, but for those of users' primitives."""
+        live, kept = {*self.outvars, *self.marks}, []
         for eqn in reversed(self.eqns):
             if eqn.effects or not live.isdisjoint(eqn.outvars):
                 kept.append(eqn)
@@ -160,6 +161,8 @@ class _Raising:
         if keys.made is not None:
             outvars = [Var(_of_keys(aval, keys.made)) for aval in words]
         self._append(JaxprEqn(invars, outvars, primitive, params, {target} if target.has_effect else set()))
+        if target.is_users:
+            self.marks.extend(outvars)
         if keys.made is None:
             return outvars
         return [self.emit("random_unwrap", [v], {}, aval) for v, aval in zip(outvars, words, strict=True)]
