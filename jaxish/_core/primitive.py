@@ -47,9 +47,7 @@ class Primitive:
     __name__ = "primitive"  # FX names nodes by these two
     __module__ = "jaxish"
 
-    is_users = (
-        False  # whether a user defined it: jaxprs show it though its results are unused, for libraries that look for it
-    )
+    is_users = False  # whether a user defined it: jaxprs show it though its results are unused
     is_elementwise = False  # whether each element of the result is made of one element of each operand, broadcast
     places_results = False  # whether it lays its results over devices
     is_instruction = False  # whether loops in C++ (`_compile/loop_nodes.py`) have it as an operation of its own
