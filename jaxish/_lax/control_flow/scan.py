@@ -303,7 +303,8 @@ def _pull_rule(
     read = _carries_read(backward, consts, carries)
     is_carry = range(consts, consts + carries)
     inputs = [None if i in is_carry else i for i, followed in enumerate(follow) if followed]
-    after = Deferred.of(backward, inputs, range(consts + carries, len(body.in_types) + saved))
+    slices = [*(consts + i for i in read), *range(consts + carries, len(body.in_types) + saved)]
+    after = Deferred.of(backward, inputs, slices)
     summed = [i for i in range(consts) if follow[i] and i not in after.products]
 
     def step(*inputs: Tensor) -> list[Tensor]:
@@ -342,7 +343,7 @@ def _pull_rule(
         sums = [torch.zeros_like(const_values[i]) for i in summed]
         results = loop(*const_values, *sums, *carry_cts, *xs, *kept, *y_cts)
         count = len(results) - len(after.made)
-        sliced = dict(enumerate([*xs, *kept[:saved]], start=consts + carries))
+        sliced = dict(zip(slices, [*kept[saved:], *xs, *kept[:saved]], strict=True))
         late = after.cotangents(consts, sliced, results[count:])
         found = iter(results[:count])
         back = [late[i] if i in late else next(found) if f else None for i, f in enumerate(follow)]
