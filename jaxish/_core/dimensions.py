@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from . import errors
-from .array import Array, is_abstract
+from .array import Array, is_abstract, type_text
 from .symbolic_sizes import index as index_of
 
 
@@ -85,3 +87,16 @@ def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
             raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(map(tuple, shapes))}")
         out.append(others.pop() if others else 1)
     return tuple(out)
+
+
+def expanded(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return `t` broadcast to `shape`. Raises `ValueError` where that is impossible."""
+    if t.dim() > len(shape):
+        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(t.shape)} shape={shape}")
+    try:
+        return t.expand(shape)
+    except RuntimeError:
+        given, wanted = type_text(Array(t)), type_text(Array(t), shape)
+        raise ValueError(
+            f"Incompatible types for broadcasting: input type={given} and requested type={wanted}"
+        ) from None

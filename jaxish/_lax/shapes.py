@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, narrow, selection, unsigned
-from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of, type_text
+from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of
 from .._core.avals import ShapeDtypeStruct
-from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape
+from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, expanded
 from .._core.extended import fills_elements, moves_elements
 from .._core.operations import shown_as
 from .._core.promotion import convert
@@ -169,13 +169,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """Return `arr` broadcast by NumPy's rules to the shape of `like_arr`."""
     t, weak = operand("broadcast_like", arr)
     like = tensor_of(ops.array_of("broadcast_like", like_arr, 1))
-    try:
-        return Array(t.expand(like.shape), weak)
-    except RuntimeError:
-        raise ValueError(
-            f"Incompatible types for broadcasting: input type={type_text(Array(t))} and requested type="
-            f"{type_text(Array(t), like.shape)}"
-        ) from None
+    return Array(expanded(t, tuple(like.shape)), weak)
 
 
 @moves_elements(0)

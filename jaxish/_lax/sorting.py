@@ -11,7 +11,7 @@ from .._core.array import Array, tensor_of
 from .._core.dimensions import canonical_axis
 from .._core.operations import shown_as
 from .._core.typing import ArrayLike
-from .._tensors.ordering import gathered, sorted_by_keys
+from .._tensors.ordering import gathered, ordinals, sorted_by_keys
 from . import operands as ops
 
 
@@ -84,17 +84,6 @@ def _places_of_greatest(t: Tensor, dim: int, k: int) -> Tensor:
     backwards = torch.arange(size - 1, -1, -1, device=t.device).reshape(-1, *(1,) * (t.dim() - dim - 1))
     greatest = torch.topk((numbers << 32) | backwards, k, dim)[0]
     return size - 1 - (greatest & 0xFFFFFFFF)
-
-
-def ordinals(t: Tensor) -> Tensor:
-    """Return integers (int64) in the order of the elements, for floating ones that of their sign and magnitude bits."""
-    if not t.is_floating_point():
-        return unsigned.ordered(t).to(torch.int64)
-    bits = t.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.dtype.itemsize])
-    if t.dtype is torch.bfloat16:  # torch's conversion to it gives every NaN the negative sign
-        bits = torch.where(t != t, torch.iinfo(bits.dtype).max, bits)
-    magnitude = torch.iinfo(bits.dtype).max
-    return (bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & magnitude)).to(torch.int64)
 
 
 def approx_max_k(

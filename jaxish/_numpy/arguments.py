@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, selection
-from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy, type_text
+from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.typing import DTypeLike
 from .._devices import laid
@@ -136,19 +136,6 @@ def _incompatible(function: str, a: tuple[int, ...], b: tuple[int, ...]) -> Exce
     if len(a) != len(b) or function in _BROADCAST_FIRST:
         return ValueError(f"Incompatible shapes for broadcasting: shapes={[a, b]}")
     return TypeError(f"{_PRIMITIVES.get(function, function)} got incompatible shapes for broadcasting: {a}, {b}.")
-
-
-def expanded(t: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return `t` broadcast to `shape`. Raises `ValueError` where that is impossible."""
-    if t.dim() > len(shape):
-        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={tuple(t.shape)} shape={shape}")
-    try:
-        return t.expand(shape)
-    except RuntimeError:
-        given, wanted = type_text(Array(t)), type_text(Array(t), shape)
-        raise ValueError(
-            f"Incompatible types for broadcasting: input type={given} and requested type={wanted}"
-        ) from None
 
 
 def selected(mask: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._core import dtypes, graph, narrow, transfers
 from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
-from .._core.dimensions import canonical_shape
+from .._core.dimensions import canonical_shape, expanded
 from .._core.extended import fills_elements, moves_elements, refuse
 from .._core.promotion import cast, check_fits, convert, tensor
 from .._core.torch_tensors import from_torch
@@ -19,7 +19,7 @@ from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
 from .._lax.out_sharding import laid_over
-from .arguments import converted, dtype_or, expanded, float_dtype, laid_out_like, placed, torch_device
+from .arguments import converted, dtype_or, float_dtype, laid_out_like, placed, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
 

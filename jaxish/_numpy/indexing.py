@@ -17,13 +17,12 @@ from torch import Tensor
 
 from .._core import dtypes, errors, functorch, graph, unsigned
 from .._core.array import Array, default_torch_device, from_numpy, is_abstract, tensor_of
-from .._core.dimensions import broadcast_shape
+from .._core.dimensions import broadcast_shape, expanded
 from .._core.operations import is_recorded
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
 from .._core.symbolic_sizes import is_size, is_whole, larger, slice_bounds, steps_between
 from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
-from .arguments import expanded
 from .creation import asarray
 from .dynamic_index import windows_of
 

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from .._core import dtypes, errors, selection, unsigned
 from .._core.array import Array, check_arraylike, is_abstract, is_weak, warn_arraylike
-from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, static_int
+from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, expanded, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
 from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
-from .arguments import concrete_values, expanded, no_out
+from .arguments import concrete_values, no_out
 from .creation import asarray
 from .reductions import static_axis
 from .reductions import sum as array_sum

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from .._core import dtypes, errors, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
-from .._core.dimensions import broadcast_shape, static_int
+from .._core.dimensions import broadcast_shape, expanded, static_int
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike
 from .._transforms.repeated import compiled_when_repeated
-from .arguments import concrete_values, expanded
+from .arguments import concrete_values
 from .calculus import convolve
 from .joining import trim_zeros
 from .linalg.decompositions import eigvals

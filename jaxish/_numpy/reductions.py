@@ -11,13 +11,13 @@ from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array, check_arraylike
-from .._core.dimensions import canonical_axes, canonical_axis, static_int
+from .._core.dimensions import canonical_axes, canonical_axis, expanded, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors import ordering
 from .._transforms.repeated import compiled_when_repeated
-from .arguments import Axis, converted, expanded, int_dtype, no_out, selected
+from .arguments import Axis, converted, int_dtype, no_out, selected
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 

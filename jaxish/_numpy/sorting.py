@@ -13,8 +13,7 @@ from .._core.array import Array, as_array, check_arraylike, device_of, is_weak
 from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
-from .._lax.sorting import ordinals
-from .._tensors.ordering import gathered, sorted_with_order
+from .._tensors.ordering import gathered, ordinals, sorted_with_order
 from .arguments import dtype_or, int_dtype, no_out
 from .reductions import static_axis
 

@@ -92,6 +92,17 @@ def sorted_with_order(t: Tensor, dim: int, descending: bool = False) -> tuple[Te
     return unsigned.sort(t, dim, descending)
 
 
+def ordinals(t: Tensor) -> Tensor:
+    """Return integers (int64) in the order of the elements, for floating ones that of their sign and magnitude bits."""
+    if not t.is_floating_point():
+        return unsigned.ordered(t).to(torch.int64)
+    bits = t.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.dtype.itemsize])
+    if t.dtype is torch.bfloat16:  # torch's conversion to it gives every NaN the negative sign
+        bits = torch.where(t != t, torch.iinfo(bits.dtype).max, bits)
+    magnitude = torch.iinfo(bits.dtype).max
+    return (bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & magnitude)).to(torch.int64)
+
+
 def order_of(keys: Sequence[Tensor], dim: int, descending: bool = False) -> Tensor:
     """Return the positions of a stable sort by the first of some real keys, then the second, ..."""
     # Stable sorts by each key, the last one first.
