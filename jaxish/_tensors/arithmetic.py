@@ -87,17 +87,19 @@ def _pow_slope(x: Tensor, y: Tensor) -> Tensor:
     return selection.where(y == 0, 0, y * torch.pow(x, selection.where(y == 0, 1, y - 1)))
 
 
-_POW = Elementwise(
-    "pow", torch.pow, (_pow_slope, lambda x, y: torch.log(selection.where(x == 0, 1, x)) * torch.pow(x, y))
-)
+def _pow(x: Tensor, y: Tensor) -> Tensor:
+    if not x.dtype.is_complex:
+        return torch.pow(x, y)
+    one = torch.ones((), dtype=x.dtype, device=x.device)
+    return selection.where((x == 0) & (y == 0), one, torch.pow(x, y))  # torch's is NaN
+
+
+_POW = Elementwise("pow", _pow, (_pow_slope, lambda x, y: torch.log(selection.where(x == 0, 1, x)) * torch.pow(x, y)))
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x**y for inexact x; the derivative in x is y * x**(y - 1) everywhere."""
-    found = torch.pow(x, y) if is_plain_evaluation() else _POW(x, y)
-    if not x.dtype.is_complex:
-        return found
-    return selection.where((x == 0) & (y == 0), torch.ones((), dtype=x.dtype, device=x.device), found)  # torch's is NaN
+    return _pow(x, y) if is_plain_evaluation() else _POW(x, y)
 
 
 @functools.cache
