@@ -18,6 +18,7 @@ from .._core.tree_differences import broadcast_prefix
 from .._jaxprs.ir import jaxpr_as_fun
 from .._jaxprs.primitive import define
 from .._transforms.compiler_options import check_compiler_options
+from .._transforms.flat import wraps
 from .._transforms.jit import jit
 from .._transforms.placement import device_put
 from .._transforms.program import Call, Program
@@ -143,8 +144,8 @@ def compute_on2(
         options = None if compiler_options is None else json.dumps(compiler_options)
         return {"compute_type": compute_type, "out_memory_spaces": spaces, "compiler_options_json": options}
 
-    call = annotated(f, "compute_on", parameters)
-    return lambda *args, **kwargs: device_put(call(*args, **kwargs), out_memory_spaces)
+    computed = annotated(f, "compute_on", parameters)
+    return wraps(f)(lambda *args, **kwargs: device_put(computed(*args, **kwargs), out_memory_spaces))
 
 
 # ------------------------------------------------------------------------------------------------------- one value

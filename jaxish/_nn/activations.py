@@ -28,7 +28,7 @@ def _with_numbers(function: str, x: Any) -> tuple[Tensor, bool]:
     return found, weak or tensor(function, x).dtype is not found.dtype
 
 
-def _compared(comparison: Callable[[Tensor, Tensor], Tensor], x: Tensor, bound: int) -> Tensor:
+def _compared(comparison: Callable[[Tensor, Tensor], Tensor], x: Tensor, bound: float) -> Tensor:
     if not x.is_complex():
         return comparison(x, bound)  # pyright: ignore[reportArgumentType]
     return ordering.compared(comparison, x, torch.full((), bound, dtype=x.dtype, device=x.device))
@@ -225,5 +225,5 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
 def log1mexp(x: ArrayLike) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
     found, weak = _floating("log1mexp", x)
-    is_small = ordering.compared(torch.lt, found, torch.full_like(found, math.log(2)))
+    is_small = _compared(torch.lt, found, math.log(2))
     return Array(selection.where(is_small, torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak)

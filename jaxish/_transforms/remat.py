@@ -70,14 +70,8 @@ class Checkpoint(Primitive):
         if shown is not None:  # a rule of its own, so that these halves are not taken for those that run
             results = residuals.differentiated(self.body, inputs, shown, lambda node: save(node))
         else:
-            results = residuals.differentiated(
-                self.body,
-                inputs,
-                lambda half: _half(half, Inline),
-                save,
-                _logged,
-                lambda half: _half(half, residuals.Whole),
-            )
+            there, back = functools.partial(_half, Inline), functools.partial(_half, residuals.Whole)
+            results = residuals.differentiated(self.body, inputs, there, save, _logged, back)
         return super().__call__(*inputs) if results is None else results
 
 
@@ -113,7 +107,7 @@ def _text(type: TensorType | None) -> str:
     return ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype]).str_short()
 
 
-def _half(body: Graph, call: Callable[[Graph], Primitive]) -> Primitive:
+def _half(call: Callable[[Graph], Primitive], body: Graph) -> Primitive:
     if calls_for_io(body):
         raise NotImplementedError("Effects not supported in partial-eval of `checkpoint`/`remat`: io_callback")
     return call(body)
