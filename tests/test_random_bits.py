@@ -1,5 +1,6 @@
 """Bits, uniforms, integers and orders: equal to JAX's, bit for bit, for every generator and layout."""
 
+import re
 import tracemalloc
 from contextlib import ExitStack
 from functools import partial
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from oracle import agree
 
 import jaxish
+import jaxish.numpy as jnp
 from jaxish._random import shuffles
 
 exactly = partial(agree, rtol=0, atol=0)
@@ -190,11 +192,61 @@ def test_categories(axis, mode):
     exactly(lambda j: j.random.categorical(j.random.key(5), logits, axis, (2, *batch), replace=False, mode=mode))
 
 
-def test_rng_bit_generator_carries_its_counter_over():
+ALGORITHMS = [0, 1, 2]  # the default, Threefry, Philox
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_rng_bit_generator_carries_its_counter_over(algorithm):
     for state in ([11, 22, 33, 44], [11, 22, 2**32 - 1, 2**32 - 1], [11, 22, 2**32 - 1, 1]):
         key = np.array(state, "uint32")
         for dtype in ("uint8", "uint16", "uint32"):
-            exactly(lambda j: j.lax.rng_bit_generator(key, (3, 7), dtype))
+            exactly(lambda j: j.lax.rng_bit_generator(key, (3, 7), dtype, algorithm))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (5, 3), (3, 4), (3, 5, 1), (2, 3)])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_rng_bit_generator_of_wide_keys_and_batches(algorithm, shape):
+    key = np.arange(8, dtype="uint32").reshape(2, 4)
+    exactly(lambda j: j.vmap(lambda k: j.lax.rng_bit_generator(k, shape, "uint32", algorithm))(key))
+    with ExitStack() as stack:
+        both(stack, "enable_x64", True)
+        exactly(
+            lambda j: j.jit(lambda k: j.lax.rng_bit_generator(k, shape, "uint64", algorithm))(key.view("uint64")[1])
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "uint32"])
+def test_rng_uniform_draws_other_numbers_at_each_call(dtype):
+    low, high = jnp.asarray(2, dtype), jnp.asarray(9, dtype)
+    draw = jaxish.jit(lambda a, b: jnp.stack([jaxish.lax.rng_uniform(a, b, (4000,)) for _ in range(2)]))
+    found = np.asarray(jnp.stack([*draw(low, high), *draw(low, high)])).astype("float64")
+    steps = (found[:, None] == found[None]).mean(-1)[~np.eye(4, dtype=bool)]
+    assert steps.max() < 0.25  # whole numbers are equal by chance one time in seven
+    expected = 5.0 if "int" in dtype else 5.5
+    np.testing.assert_allclose(found.mean(1), expected, atol=0.2)
+    assert found.min() >= 2 and found.max() <= (8 if "int" in dtype else 9)
+    assert draw(low, high).dtype == dtype
+
+
+def test_rng_uniform_in_programs():
+    draw = lambda j: j.lax.rng_uniform(3.0, 3.0, ())
+    exactly(lambda j: j.lax.scan(lambda c, x: (c + x * draw(j), draw(j)), 0.0, np.arange(4, dtype="float32")))
+    exactly(lambda j: j.jit(j.grad(lambda x: x * draw(j)))(2.0))
+    exactly(lambda j: str(j.make_jaxpr(lambda a, b: j.lax.rng_uniform(a, b, (2, 3)))(0, 4)))
+
+
+@pytest.mark.parametrize("bad", [
+    lambda j: j.lax.rng_uniform(0, 1.0, (3,)),
+    lambda j: j.lax.rng_uniform(np.zeros(2), np.ones(2), (3,)),
+    lambda j: j.lax.rng_uniform(0, 1, 3),
+    lambda j: j.vmap(lambda a: j.lax.rng_uniform(a, 1.0, (3,)))(np.zeros(2, "float32")),
+    lambda j: j.grad(lambda a: j.lax.rng_uniform(a, 1.0, ()))(0.0),
+])  # fmt: skip
+def test_rng_uniform_of_bad_arguments(bad):
+    with pytest.raises((ValueError, TypeError, NotImplementedError)) as theirs:
+        bad(jax)
+    with pytest.raises(theirs.type, match=re.escape(str(theirs.value))):
+        bad(jaxish)
 
 
 BAD = [

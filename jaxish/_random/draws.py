@@ -24,8 +24,8 @@ from .._core.graph import TensorType
 from .._core.operations import is_recorded
 from .._core.primitive import Dims, Undifferentiated, batch_front
 from .._core.target import Target
+from .._tensors.ciphers import Rounds
 from . import threefry
-from .ciphers import Rounds
 from .primitives import random_bits
 
 _SIGNED = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}

@@ -2,7 +2,7 @@
 
 threefry2x32 is the default. A key of rbg is two threefry keys, which are split and folded into as such, while its bits
 come from Philox (_lax/random_bits.py), as XLA has them on the CPU; unsafe_rbg uses Philox for all of it. threefry4x32,
-philox2x32 and philox4x32 are ciphers of counters like the default one (ciphers.py).
+philox2x32 and philox4x32 are ciphers of counters like the default one (_tensors/ciphers.py).
 """
 
 import math
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from .._lax import random_bits as philox
-from . import ciphers, threefry
+from .._tensors import ciphers
+from . import threefry
 from .draws import PAIRS, bits_of, from_threefry
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from .._compile.kernels import FEW_BLOCKS, Kernel
 from .._compile.lowering import is_lowering
+from .._tensors.ciphers import Rounds
 from . import threefry
-from .ciphers import Rounds
 from .draws import PAIRS, Draw, Sampler, bits_at, raw_bits
 from .generators import PRNGImpl
 

@@ -10,23 +10,8 @@ import torch
 from torch import Tensor
 
 from .._core import config
-from .ciphers import Cipher, Rounds, Words, rotated
-
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
-
-
-def cipher(k0: Tensor, k1: Tensor, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the two output words for key words and counter words (int32 tensors that broadcast together)."""
-    keys = (k0, k1, k0 ^ k1 ^ _PARITY)
-    x0, x1 = x0 + keys[0], x1 + keys[1]
-    for injection in range(1, 6):
-        for distance in _ROTATIONS[(injection - 1) % 2]:
-            x0 = x0 + x1
-            x1 = rotated(x1, distance) ^ x0
-        x0, x1 = x0 + keys[injection % 3], x1 + keys[(injection + 1) % 3] + injection
-    return x0, x1
-
+from .._tensors.ciphers import Cipher, Rounds, Words
+from .._tensors.ciphers import threefry_2x32 as cipher
 
 ciphered = Cipher("threefry2x32", cipher, 2)
 ciphered.is_instruction = True
