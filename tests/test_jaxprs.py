@@ -38,6 +38,33 @@ def nested(j):
     return lambda c, xs: j.lax.scan(step, c, xs)
 
 
+def customised(j):
+    @j.custom_jvp
+    def f(x):
+        return j.numpy.sin(x)
+
+    def rule(primals, tangents):
+        return f(*primals), tangents[0]
+
+    f.defjvp(rule)
+    return lambda x: f(x) * x
+
+
+def with_a_pullback(j):
+    @j.custom_vjp
+    def f(x):
+        return j.numpy.sin(x)
+
+    def forward(x):
+        return f(x), x
+
+    def backward(x, cotangent):
+        return (cotangent * x,)
+
+    f.defvjp(forward, backward)
+    return lambda x: f(x) * x
+
+
 # The programs whose primitives correspond one to one.
 TEXTS = {
     "arithmetic": (lambda j: lambda x: 3 * x**2 + 2 * x + 1.0, (S,)),
@@ -96,6 +123,31 @@ TEXTS = {
     "triangular_solve": (lambda j: lambda x, b: j.lax.linalg.triangular_solve(x, b, left_side=True, transpose_a=True), (P, V)),
     "tridiagonal_solve": (lambda j: lambda d, b: j.lax.linalg.tridiagonal_solve(d, d * 4, d, b), (V, P)),
     "symmetric product": (lambda j: lambda x: j.lax.linalg.symmetric_product(x, x, alpha=2.0), (P,)),
+    "weak types": (lambda j: lambda x, y, n: (x * y, n + x, n / n, y < x, y**x), (2.0, V, 3)),
+    "weak carry": (lambda j: lambda x: j.lax.scan(lambda c, y: (c + y, c * y), 0.0, x), (V,)),
+    "weak index": (lambda j: lambda i, x: j.lax.switch(i, [j.numpy.sin, j.numpy.cos], x), (1, 2.0)),
+    "where": (lambda j: lambda x: j.numpy.where(x > 0, x, 0.0) + j.numpy.where(x > 0, 1, 2.0), (V,)),
+    "where in a batch": (lambda j: j.vmap(lambda x: j.numpy.where(x > 0, x, -x)), (V,)),
+    "functions that JAX has jitted": (
+        lambda j: lambda x: [getattr(j.numpy, f)(x) for f in ("round", "cumsum", "sort", "tril", "flip", "isinf")],
+        (M,)),
+    "clip": (lambda j: lambda x: j.numpy.clip(x, 0, 1), (V,)),
+    "remainder": (lambda j: lambda x, y: x % y, (V, 2.0)),
+    "square and sign": (lambda j: lambda x: (j.numpy.square(x), j.lax.square(x), j.numpy.sign(x)), (V,)),
+    "position in the whole": (lambda j: lambda x: x.argmax(), (M,)),
+    "einsum": (lambda j: lambda x, y: (j.numpy.einsum("ij,jk->ik", x, y), j.numpy.einsum("ij,kj->ik", x, x)), (M, M.T.copy())),
+    "outer": (lambda j: lambda x: j.numpy.outer(x, x), (V,)),
+    "stack": (lambda j: lambda x: j.numpy.stack([x, x], 1), (V,)),
+    "a traced index": (lambda j: lambda x, i: x[i], (V, np.int32(1))),
+    "two traced indices": (lambda j: lambda x, i: x[i, i], (M, np.int32(1))),
+    "relu": (lambda j: lambda x: j.nn.relu(x), (V,)),
+    "gelu": (lambda j: lambda x: j.nn.gelu(x), (V,)),
+    "sigmoid and silu": (lambda j: lambda x: (j.nn.sigmoid(x), j.nn.silu(x)), (V,)),
+    "softmax": (lambda j: lambda x: (j.nn.softmax(x), j.nn.log_softmax(x, 0)), (M,)),
+    "attention": (lambda j: lambda q, k: j.nn.softmax(q @ k.T / j.numpy.sqrt(4)) @ k, (M, M)),
+    "checkpoint": (lambda j: j.checkpoint(lambda x: j.numpy.sin(j.numpy.sin(x))), (S,)),
+    "custom_jvp": (customised, (S,)),
+    "custom_vjp": (with_a_pullback, (S,)),
     "permutation of pivots": (lambda j: lambda p: j.lax.linalg.lu_pivots_to_permutation(p, 4), (np.array([2, 1, 2], np.int32),)),
 }  # fmt: skip
 

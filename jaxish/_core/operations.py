@@ -52,12 +52,15 @@ class Operation(Inline):
         return Primitive.__call__(self, *inputs) if is_recorded() else self.body(*inputs)
 
 
+def keeps_calls() -> bool:
+    """Tell whether a jaxpr is being traced."""
+    trace = graph.current_trace() if config.keeps_calls.value else None
+    return trace is not None and trace.lowering is None
+
+
 def is_recorded() -> bool:
     """Tell whether calls become equations here: a jaxpr is being traced, with no transformation in between."""
-    if not config.keeps_calls.value or functorch.peek_interpreter_stack() is not None:
-        return False
-    trace = graph.current_trace()
-    return trace is not None and trace.lowering is None
+    return keeps_calls() and functorch.peek_interpreter_stack() is None
 
 
 def shown_as(

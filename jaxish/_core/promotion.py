@@ -16,7 +16,7 @@ from . import config, dtypes, graph, narrow, selection
 from .array import Array, as_array, check_arraylike, device_of, is_arraylike, scalar_tensor, tensor_of
 from .dtypes import TO_NUMPY, TO_TORCH
 from .extended import refuse
-from .operations import shown_as
+from .operations import is_recorded, shown_as
 
 
 def tensors(function: str, *args: Any) -> list[Tensor]:
@@ -45,7 +45,7 @@ def promote(function: str, *args: Any) -> tuple[list[Tensor], bool]:
             return ([graph.lift(x._tensor) for x in args] if graph.tracing else [x._tensor for x in args]), first._weak
     args, dtype, weak = _common(function, args)
     device = device_of(*args)
-    return [cast(x, TO_TORCH[dtype], device) for x in args], weak
+    return _casts(args, TO_TORCH[dtype], device, weak), weak
 
 
 def _common(function: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], np.dtype, bool]:
@@ -67,7 +67,19 @@ def promote_inexact(function: str, *args: Any) -> tuple[list[Tensor], bool]:
             return found, weak
     args, common, weak = _common(function, args)
     target, device = TO_TORCH[dtypes.to_inexact(common)], device_of(*args)
-    return [cast(x, target, device) for x in args], weak
+    return _casts(args, target, device, weak), weak
+
+
+def _casts(args: tuple[Any, ...], dtype: torch.dtype, device: torch.device, weak: bool) -> list[Tensor]:
+    if graph.tracing and is_recorded():
+        return [shown(x, dtype, weak) if isinstance(x, Array) else cast(x, dtype, device) for x in args]
+    return [cast(x, dtype, device) for x in args]
+
+
+def shown(x: Array, dtype: torch.dtype, weak: bool = False) -> Tensor:
+    """Return an array converted to a dtype; jaxprs show that where only its weak type changes, too."""
+    unchanged = x._tensor.dtype is dtype and x._weak is weak
+    return tensor_of(x) if unchanged else _converted_to(tensor_of(x), dtype, weak)
 
 
 def _is_plain(x: Any) -> bool:
@@ -126,10 +138,16 @@ def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor.to(dtype)
 
 
-@shown_as(
-    "convert_element_type",
-    lambda tensor, dtype: {"new_dtype": TO_NUMPY[dtype], "weak_type": False, "sharding": None},
-)
+def _conversion(tensor: Tensor, dtype: torch.dtype, weak: bool = False) -> dict[str, Any]:
+    return {"new_dtype": TO_NUMPY[dtype], "weak_type": weak, "sharding": None}
+
+
+@shown_as("convert_element_type", _conversion)
+def _converted_to(tensor: Tensor, dtype: torch.dtype, weak: bool) -> Tensor:
+    return convert(tensor, dtype)
+
+
+@shown_as("convert_element_type", _conversion)
 def _to_narrow(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     tensor = tensor.real if tensor.is_complex() else tensor
     wide = narrow.wide_dtype(dtype)
@@ -142,10 +160,7 @@ def _to_narrow(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 _UNORDERED = (torch.uint16, torch.uint32, torch.uint64)
 
 
-@shown_as(
-    "convert_element_type",
-    lambda tensor, dtype: {"new_dtype": TO_NUMPY[dtype], "weak_type": False, "sharding": None},
-)
+@shown_as("convert_element_type", _conversion)
 def _float_to_int(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     # C leaves out-of-range conversions undefined; XLA saturates.
     info = torch.iinfo(dtype)

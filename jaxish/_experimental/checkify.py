@@ -470,7 +470,7 @@ class _Checked:
 
 
 _STRUCTURED = {
-    "jit": "jaxpr", "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
+    "jit": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
     "cond": "branches", "scan": "jaxpr", "while": "body_jaxpr",
 }  # fmt: skip
 

@@ -160,7 +160,7 @@ def _evaluated(closed: ClosedJaxpr, inputs: Sequence[tuple[Any, Terms | None]]) 
 
 
 # A custom derivative is of first order: its function is followed.
-_INLINED = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr"}
+_INLINED = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr"}
 
 
 def _closed(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:

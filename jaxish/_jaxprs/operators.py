@@ -106,8 +106,15 @@ def _where(r: Any, out: ShapedArray, condition: Atom, x: Any, y: Any) -> Atom:
         )
     if condition.aval.shape:
         condition = expanded(r, condition, shape)
-    cases = [expanded(r, converted(r, case, dtype), shape) for case in (y, x)]
-    return r.emit("select_n", [condition, *cases], {}, out)
+    x, y = (expanded(r, converted(r, case, dtype), shape) for case in (x, y))
+    return r.emit("select_n", [condition, y, x], {}, out)
+
+
+def _is_infinite(r: Any, out: ShapedArray, x: Atom) -> Atom | None:
+    if not is_floating(x.aval.dtype):
+        return None
+    size = r.emit("abs", [x], {}, x.aval)
+    return elementwise(r, out, "eq", [size, math.inf], x.aval.dtype)
 
 
 def _rounded(r: Any, out: ShapedArray, x: Atom, decimals: int = 0) -> Atom | None:
@@ -255,9 +262,10 @@ def _concatenate(r: Any, out: ShapedArray, parts: Sequence[Atom], dim: int = 0) 
 def _stacked(r: Any, out: ShapedArray, parts: Sequence[Atom], dim: int = 0) -> Atom:
     dim %= out.ndim
     shape = (*out.shape[:dim], 1, *out.shape[dim + 1 :])
-    rest = [d for d in range(out.ndim) if d != dim]
-    rows = [broadcast(r, converted(r, p, out.dtype), shape, rest) for p in parts]
-    return rows[0] if len(rows) == 1 else r.emit("concatenate", rows, {"dimension": dim}, out)
+    rows = [converted(r, p, out.dtype) for p in parts]
+    if len(rows) == 1:
+        return broadcast(r, rows[0], shape, [d for d in range(out.ndim) if d != dim])
+    return r.emit("stack", rows, {"axis": dim}, out)
 
 
 def _padded(r: Any, out: ShapedArray, x: Atom, pads: Sequence[int], value: Any = 0) -> Atom | None:
@@ -311,27 +319,76 @@ def _sorted(
 
 
 def _softmax(r: Any, out: ShapedArray, x: Atom, dim: int, *_: Any) -> Atom:
-    shifted, total = _shifted(r, out, x, dim)
-    return elementwise(
-        r, out, "div", [elementwise(r, out, "exp", [shifted], out.dtype, accuracy=None), total], out.dtype
-    )
+    _, powers, total = _shifted(r, out, x, dim)
+    return elementwise(r, out, "div", [powers, total], out.dtype)
 
 
 def _log_softmax(r: Any, out: ShapedArray, x: Atom, dim: int, *_: Any) -> Atom:
-    shifted, total = _shifted(r, out, x, dim)
+    shifted, _, total = _shifted(r, out, x, dim)
     return elementwise(
         r, out, "sub", [shifted, elementwise(r, out, "log", [total], out.dtype, accuracy=None)], out.dtype
     )
 
 
-def _shifted(r: Any, out: ShapedArray, x: Atom, dim: int) -> tuple[Atom, Atom]:
-    """Return `x` less its maximum, and the sum of the exponentials of that."""
-    like = ShapedArray([1 if d == dim % out.ndim else n for d, n in enumerate(out.shape)], out.dtype)
-    greatest = _reduction("reduce_max")(r, like, x, dim, True)
+def _shifted(r: Any, out: ShapedArray, x: Atom, dim: int) -> tuple[Atom, Atom, Atom]:
+    """Return `x` less its maximum, the exponentials of that, and their sum."""
+    rest = [d for d in range(out.ndim) if d != dim % out.ndim]
+    like = ShapedArray([n if d in rest else 1 for d, n in enumerate(out.shape)], out.dtype)
+    greatest = _reduction("reduce_max")(r, ShapedArray([out.shape[d] for d in rest], out.dtype), x, dim)
+    greatest = broadcast(r, elementwise(r, out, "max", [-math.inf, greatest], out.dtype), like.shape, rest)
     greatest = r.emit("stop_gradient", [greatest], {}, greatest.aval)
     shifted = elementwise(r, out, "sub", [x, greatest], out.dtype)
     powers = elementwise(r, out, "exp", [shifted], out.dtype, accuracy=None)
-    return shifted, _sum(r, like, powers, dim, True)
+    return shifted, powers, _sum(r, like, powers, dim, True)
+
+
+def _triangle(is_lower: bool) -> Rule:
+    def rule(r: Any, out: ShapedArray, x: Atom, diagonal: int = 0) -> Atom:
+        below = _on_or_below(r, out, diagonal if is_lower else diagonal - 1)
+        return _where(r, out, below, x, 0) if is_lower else _where(r, out, below, 0, x)
+
+    return rule
+
+
+def _on_or_below(r: Any, out: ShapedArray, diagonal: int) -> Atom:
+    """Return where the last two dimensions' positions are on a diagonal or below it."""
+    positions = ShapedArray(out.shape[-2:], np.int32)
+    params = {"dtype": positions.dtype, "shape": tuple(positions.shape), "sharding": None}
+    row = r.emit("iota", [], {**params, "dimension": 0}, positions)
+    row = elementwise(r, positions, "add", [row, diagonal], positions.dtype)
+    column = r.emit("iota", [], {**params, "dimension": 1}, positions)
+    return elementwise(r, ShapedArray(positions.shape, bool), "ge", [row, column], positions.dtype)
+
+
+def _gelu(r: Any, out: ShapedArray, x: Atom, approximate: str = "none") -> Atom:
+    def made(name: str, *operands: Any, **params: Any) -> Atom:
+        return elementwise(r, out, name, operands, out.dtype, **params)
+
+    def product(a: Any, b: Any) -> Atom:
+        return made("mul", a, b, out_dtype=None)
+
+    if approximate == "none":
+        tail = made("erfc", product(made("neg", x), math.sqrt(0.5)))
+        return product(product(0.5, x), tail)
+    inner = made("add", x, product(0.044715, made("integer_pow", x, y=3)))
+    bent = made("tanh", product(math.sqrt(2 / math.pi), inner), accuracy=None)
+    return product(x, product(0.5, made("add", 1.0, bent)))
+
+
+def _remainder(r: Any, out: ShapedArray, x: Any, y: Any) -> Atom | None:
+    if not is_floating(out.dtype):
+        return None
+
+    def compared(name: str, *operands: Any, dtype: Any = out.dtype) -> Atom:
+        shape = np.broadcast_shapes(*(a.aval.shape for a in operands if isinstance(a, Var | Literal)))
+        return elementwise(r, ShapedArray(shape, bool), name, operands, dtype)
+
+    rest = elementwise(r, out, "rem", [x, y], out.dtype)
+    is_some = compared("ne", rest, 0)
+    y = converted(r, y, out.dtype)
+    differs = compared("ne", compared("lt", rest, 0), compared("lt", y, 0), dtype=np.dtype(bool))
+    is_off = compared("and", differs, is_some, dtype=np.dtype(bool))
+    return _where(r, out, is_off, elementwise(r, out, "add", [rest, y], out.dtype), rest)
 
 
 def _slice_written(
@@ -513,6 +570,10 @@ RULES: dict[Any, Rule] = {
     aten.flip: _reversed,
     aten.cat: _concatenate,
     aten.stack: _stacked,
+    aten.tril: _triangle(True),
+    aten.triu: _triangle(False),
+    aten.gelu: _gelu,
+    aten.remainder: _remainder,
     aten.constant_pad_nd: _padded,
     aten.sort: _sorted,
     aten._softmax: _softmax,
@@ -523,6 +584,7 @@ RULES: dict[Any, Rule] = {
     aten.__rshift__: _shifted_right,
     aten.slice_scatter: _slice_written,
     aten.select_scatter: _row_written,
+    aten.isinf: _is_infinite,
     aten.isnan: lambda r, out, x: elementwise(r, out, "ne", [x, x], x.aval.dtype),
     aten.sum: _sum,
     aten.mean: _mean,

@@ -16,7 +16,7 @@ from .._core import dtypes, narrow, selection, unsigned
 from .._core.array import Array, as_array, default_torch_device, device_of, tensor_of
 from .._core.extended import compares_elements, moves_elements
 from .._core.primitive import conjugate
-from .._core.promotion import convert
+from .._core.promotion import convert, shown
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors import arithmetic, ordering
 from . import operands as ops
@@ -80,7 +80,7 @@ def is_finite(x: ArrayLike) -> Array:
 def square(x: ArrayLike) -> Array:
     """Return x * x."""
     t, weak = operand("square", x, ops.NUMBER)
-    return Array(unsigned.mul(t, t), weak)
+    return Array(arithmetic.square(t), weak)
 
 
 def reciprocal(x: ArrayLike) -> Array:
@@ -388,11 +388,11 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     target = dtypes.to_torch(dtype)
     if type(operand) is int:
         return Array(_python_integer(operand, target))
-    tensor = tensor_of(ops.array_of("convert_element_type", operand))
-    if tensor.dtype.is_complex and not target.is_complex:
+    array = ops.array_of("convert_element_type", operand)
+    if array._tensor.dtype.is_complex and not target.is_complex:
         warn_complex_to_real()
-        tensor = tensor.real
-    return Array(convert(tensor, target))
+        return Array(convert(tensor_of(array).real, target))
+    return Array(shown(array, target))
 
 
 def warn_complex_to_real() -> None:

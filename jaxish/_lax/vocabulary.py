@@ -288,10 +288,17 @@ def _custom_jvp_call(
 
 
 def _custom_vjp_call(
-    *args: Any, call_jaxpr: ClosedJaxpr, fwd_jaxpr_thunk: Any, num_consts: int, name: str = "", **_options: Any
+    *args: Any,
+    call_jaxpr: ClosedJaxpr,
+    fwd_jaxpr_thunk: Any,
+    num_consts: int,
+    name: str = "",
+    bwd: Any = None,
+    **_options: Any,
 ) -> list[Array]:
     body = graph_of(call_jaxpr)
-    return _arrays(CustomVJPCall(body, fwd_jaxpr_thunk, num_consts, (), name)(*_tensors(args, body.in_types)))
+    call = CustomVJPCall(body, fwd_jaxpr_thunk, num_consts, (), name, bwd)
+    return _arrays(call(*_tensors(args, body.in_types)))
 
 
 def _checkpoint(*args: Any, jaxpr: Jaxpr | ClosedJaxpr, policy: Any, **_options: Any) -> list[Array]:
@@ -397,7 +404,7 @@ for _name, _run in {
     "cond": _cond,
     "custom_jvp_call": _custom_jvp_call,
     "custom_vjp_call": _custom_vjp_call,
-    "checkpoint": _checkpoint,
+    "remat2": _checkpoint,
 }.items():
     define(_name, _run, multiple_results=True)
 
@@ -410,7 +417,7 @@ for _name in ("call", "closed_call"):
 _BESIDE_LAX = {
     "add_any": "add_jaxvals_p",
     "call": "call_p",
-    "checkpoint": "remat_p",
+    "remat2": "remat_p",
     "closed_call": "closed_call_p",
     "custom_jvp_call": "custom_jvp_call_p",
     "custom_vjp_call": "custom_vjp_call_p",

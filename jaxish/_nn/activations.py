@@ -1,5 +1,6 @@
 """Activation functions, elementwise. Integer inputs are computed on in floating point."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._core import selection, unsigned
+from .._core import graph, selection, unsigned
 from .._core.array import Array
+from .._core.operations import keeps_calls
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
+from .._lax.elementwise import select
 from .._numpy.arguments import int_dtype
+from .._numpy.creation import zeros_like
 from .._numpy.elementary import tanh as tanh
+from .._numpy.ufuncs import maximum
 from .._tensors import arithmetic, ordering
+from .._transforms.custom_jvp import custom_jvp
+from .._transforms.jit import jit
+from .._transforms.shown_calls import shown_as_jit
 
 
 def _floating(function: str, x: Any) -> tuple[Tensor, bool]:
@@ -46,6 +54,7 @@ def _clip(x: Tensor, low: float, high: float) -> Tensor:
     return torch.minimum(torch.maximum(x, torch.full_like(x, low)), torch.full_like(x, high))
 
 
+@shown_as_jit()
 def identity(x: ArrayLike) -> Array:
     """Return `x` as an array."""
     return Array(tensor("identity", x), getattr(x, "weak_type", isinstance(x, int | float | complex)))
@@ -53,6 +62,8 @@ def identity(x: ArrayLike) -> Array:
 
 def relu(x: ArrayLike) -> Array:
     """Return max(x, 0); the derivative at 0 is 0."""
+    if graph.tracing and keeps_calls():
+        return _shown_relu()(x)
     found = tensor("relu", x)
     weak = getattr(x, "weak_type", isinstance(x, int | float))
     if found.dtype is torch.bool:
@@ -64,6 +75,19 @@ def relu(x: ArrayLike) -> Array:
     return Array(torch.relu(found), weak)
 
 
+@functools.cache
+def _shown_relu() -> Callable[[ArrayLike], Array]:
+    """Return what jaxprs show relu as: a function with a rule of its own."""
+
+    def relu(x: ArrayLike) -> Array:
+        return maximum(x, 0)
+
+    shown = custom_jvp(jit(relu))
+    shown.defjvps(lambda g, ans, x: select(x > 0, g, zeros_like(g)))
+    return shown
+
+
+@shown_as_jit()
 def relu6(x: ArrayLike) -> Array:
     """Return min(max(x, 0), 6)."""
     found, weak = _with_numbers("relu6", x)
@@ -76,6 +100,7 @@ def sigmoid(x: ArrayLike) -> Array:
     return Array(torch.sigmoid(found), weak)
 
 
+@shown_as_jit()
 def softplus(x: ArrayLike) -> Array:
     """Return log(1 + exp(x))."""
     found, weak = _floating("softplus", x)
@@ -86,6 +111,7 @@ def _softplus(x: Tensor) -> Tensor:
     return arithmetic.log_add_exp(x, torch.zeros_like(x))
 
 
+@shown_as_jit()
 def sparse_plus(x: ArrayLike) -> Array:
     """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between (Nguyen et al., "Sparsing and Smoothing", 2023)."""
     found, weak = _with_numbers("sparse_plus", x)
@@ -93,6 +119,7 @@ def sparse_plus(x: ArrayLike) -> Array:
     return Array(selection.where(low, 0, selection.where(high, found, (found + 1) ** 2 / 4)), weak)
 
 
+@shown_as_jit()
 def sparse_sigmoid(x: ArrayLike) -> Array:
     """Return (x + 1) / 2 clipped to [0, 1]."""
     found, weak = _with_numbers("sparse_sigmoid", x)
@@ -101,12 +128,14 @@ def sparse_sigmoid(x: ArrayLike) -> Array:
     return Array(0.5 * (_clip(found, -1.0, 1.0) + 1), weak)
 
 
+@shown_as_jit()
 def soft_sign(x: ArrayLike) -> Array:
     """Return x / (1 + |x|)."""
     found, weak = _floating("soft_sign", x)
     return Array(found / (arithmetic.absolute(found) + 1), weak)
 
 
+@shown_as_jit()
 def silu(x: ArrayLike) -> Array:
     """Return x sigmoid(x), also known as swish."""
     found, weak = _floating("silu", x)
@@ -116,18 +145,21 @@ def silu(x: ArrayLike) -> Array:
 swish = silu
 
 
+@shown_as_jit()
 def mish(x: ArrayLike) -> Array:
     """Return x tanh(softplus(x)) (Misra, "Mish", 2019)."""
     found, weak = _floating("mish", x)
     return Array(found * torch.tanh(_softplus(found)), weak)
 
 
+@shown_as_jit()
 def log_sigmoid(x: ArrayLike) -> Array:
     """Return log(sigmoid(x))."""
     found, weak = _floating("log_sigmoid", x)
     return Array(-_softplus(-found), weak)
 
 
+@shown_as_jit()
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return x where x > 0, alpha (exp(x) - 1) elsewhere."""
     (found, scale), weak = promote_inexact("elu", x, alpha)
@@ -143,12 +175,14 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
+@shown_as_jit()
 def selu(x: ArrayLike) -> Array:
     """Return the self-normalising elu (Klambauer et al., "Self-Normalizing Neural Networks", 2017)."""
     found, weak = _with_numbers("selu", x)
     return Array(_SELU_SCALE * _elu(found, _SELU_ALPHA), weak)
 
 
+@shown_as_jit()
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (Barron, "Continuously Differentiable ELU", 2017)."""
     (found, scale), weak = promote_inexact("celu", x, alpha)
@@ -174,6 +208,7 @@ def _complex_gelu(x: Tensor, approximate: bool, weak: bool) -> Array:
     return Array(0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), weak)
 
 
+@shown_as_jit("axis")
 def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Return a sigmoid(b) for the halves a, b of `x` along `axis`. Raises `ValueError` for an odd size."""
     found, weak = _floating("glu", x)
@@ -183,12 +218,14 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     return Array(first * torch.sigmoid(second), weak)
 
 
+@shown_as_jit()
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """Return x where x >= 0, negative_slope x elsewhere."""
     (found, slope), weak = promote_inexact("leaky_relu", x, negative_slope)
     return Array(selection.where(_compared(torch.ge, found, 0), found, slope * found), weak)
 
 
+@shown_as_jit()
 def hard_tanh(x: ArrayLike) -> Array:
     """Return x clipped to [-1, 1]; integers stay integers."""
     found = tensor("hard_tanh", x)
@@ -201,12 +238,14 @@ def hard_tanh(x: ArrayLike) -> Array:
     return Array(selection.where(above, 1, selection.where(below, -1, found)), weak)
 
 
+@shown_as_jit()
 def hard_sigmoid(x: ArrayLike) -> Array:
     """Return relu6(x + 3) / 6."""
     found, weak = _with_numbers("hard_sigmoid", x)
     return Array(_within(found + 3.0, 0, 6) / 6.0, weak)
 
 
+@shown_as_jit()
 def hard_silu(x: ArrayLike) -> Array:
     """Return x hard_sigmoid(x)."""
     found, weak = _with_numbers("hard_silu", x)
@@ -216,12 +255,14 @@ def hard_silu(x: ArrayLike) -> Array:
 hard_swish = hard_silu
 
 
+@shown_as_jit()
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """Return (x + sqrt(x^2 + b)) / 2 (Barron, "Squareplus", 2021)."""
     (found, shift), weak = promote_inexact("squareplus", x, b)
     return Array((found + torch.sqrt(found * found + shift)) / 2, weak)
 
 
+@shown_as_jit()
 def log1mexp(x: ArrayLike) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
     found, weak = _floating("log1mexp", x)

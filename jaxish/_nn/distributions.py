@@ -12,8 +12,10 @@ from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
 from .._numpy.creation import asarray
 from .._numpy.softmax import Axis, dims_of, logsumexp, mask_of, sum_over
+from .._transforms.shown_calls import shown_as_jit
 
 
+@shown_as_jit("axis", "keepdims")
 def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
     """Return log(mean(exp(x))) along `axis`."""
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
@@ -27,6 +29,7 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
     return Array(tensor_of(total) - torch.log(count).to(total._tensor.dtype), False)
 
 
+@shown_as_jit("axis", "algorithm")
 def standardize(
     x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None,
     epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None,
@@ -58,6 +61,7 @@ def _mean(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
     return selection.where(kept, x, 0).sum(dims, keepdim=True) / kept.sum(dims, keepdim=True)
 
 
+@shown_as_jit("num_classes", "dtype", "axis", name="_one_hot")
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
     """Return vectors of `num_classes` that are 1 at the index `x` and 0 elsewhere, the new dimension at `axis`.
 

@@ -15,6 +15,7 @@ from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from .contractions import operands
 from .cumulative import cumsum
 from .joining import concatenate
@@ -23,6 +24,7 @@ from .selection import where
 from .ufuncs import absolute, remainder
 
 
+@shown_as_jit("n", "axis")
 def diff(
     a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
 ) -> Array:
@@ -59,6 +61,7 @@ def diff(
     return Array(t, joined._weak)
 
 
+@shown_as_jit()
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """Return the differences of neighbours in the flattened array, with values put before and behind if given."""
     t = tensor("ediff1d", ary).reshape(-1)
@@ -73,6 +76,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     return Array(torch.cat(parts) if len(parts) > 1 else found, is_weak(ary))
 
 
+@shown_as_jit("axis", "edge_order")
 @compiled_when_repeated
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int | None = None
@@ -123,6 +127,7 @@ def _gradient_along(t: torch.Tensor, h: Any, axis: int) -> torch.Tensor:
     return torch.cat([slopes.narrow(axis, 0, 1), inner, slopes.narrow(axis, n - 2, 1)], axis)
 
 
+@shown_as_jit("axis")
 @compiled_when_repeated
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """Return the integral of `y` along `axis` by the trapezoidal rule, at points `x` or in steps of `dx`."""
@@ -139,6 +144,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     return Array(0.5 * (width * (t[..., 1:] + t[..., :-1])).sum(-1))
 
 
+@shown_as_jit("axis")
 @compiled_when_repeated
 def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Array:
     """Return `p` with jumps of more than `discont` (half a period) along `axis` reduced by multiples of `period`."""
@@ -250,6 +256,7 @@ def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike |
     return Array(unsigned.flip(found, (0,)) if swapped else found, weak)
 
 
+@shown_as_jit("mode", "precision", "preferred_element_type")
 def convolve(
     a: ArrayLike,
     v: ArrayLike,
@@ -265,6 +272,7 @@ def convolve(
     return _correlated("convolve", a, v, mode, preferred_element_type)
 
 
+@shown_as_jit("mode", "precision", "preferred_element_type")
 def correlate(
     a: ArrayLike,
     v: ArrayLike,

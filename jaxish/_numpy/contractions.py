@@ -19,6 +19,7 @@ from .._devices.sharding_rules import choosing
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import check_shapes, no_out
 
 PrecisionLike = Any
@@ -177,6 +178,7 @@ def vecdot(
     return Array(convert(product(x.unsqueeze(-2), y.unsqueeze(-1)).squeeze(-1).squeeze(-1), result), weak)
 
 
+@shown_as_jit()
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the products of the matrices in `x1` and the vectors in `x2`; leading dimensions are broadcast."""
     (x, y), weak = promote("matvec", x1, x2)
@@ -185,6 +187,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return Array(_batched_product(x, y.unsqueeze(-1)).squeeze(-1), weak)
 
 
+@shown_as_jit()
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the products of the conjugated vectors in `x1` and the matrices in `x2`; leading dimensions broadcast."""
     (x, y), weak = promote("vecmat", x1, x2)
@@ -210,9 +213,10 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Return the products of each element of the flattened `a` and each of the flattened `b`."""
     no_out("outer", out)
     (x, y), weak = promote("outer", a, b)
-    return Array(unsigned.mul(x.reshape(-1, 1), y.reshape(1, -1)), weak)
+    return Array(unsigned.mul(x.flatten().unsqueeze(1), y.flatten().unsqueeze(0)), weak)
 
 
+@shown_as_jit()
 @compiled_when_repeated
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the Kronecker product: each element of `a` times all of `b`."""
@@ -228,6 +232,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return Array(unsigned.mul(left, right).reshape(shape), weak)
 
 
+@shown_as_jit("axisa", "axisb", "axisc", "axis")
 @compiled_when_repeated
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None

@@ -10,6 +10,7 @@ from .._core.array import Array
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import converted, int_dtype, no_out
 from .reductions import promoted_integer, static_axis
 
@@ -34,12 +35,14 @@ def _running(
     return convert(operation(converted(t, computed), axis), result)
 
 
+@shown_as_jit("axis", "dtype")
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running sums along `axis`; None flattens first. Integers keep their dtype."""
     no_out("cumsum", out)
     return Array(_running("cumsum", unsigned.cumsum, a, axis, dtype))
 
 
+@shown_as_jit("axis", "dtype")
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running products along `axis`; None flattens first. Integers keep their dtype."""
     no_out("cumprod", out)
@@ -53,12 +56,14 @@ def _without_nans(function: str, a: Any, filler: float) -> Array:
     return Array(t)
 
 
+@shown_as_jit("axis", "dtype")
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running sums along `axis`, NaN counted as zero."""
     no_out("nancumsum", out)
     return cumsum(_without_nans("nancumsum", a, 0.0), axis, dtype)
 
 
+@shown_as_jit("axis", "dtype")
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Return the running products along `axis`, NaN counted as one."""
     no_out("nancumprod", out)

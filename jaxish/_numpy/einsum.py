@@ -11,8 +11,9 @@ from opt_einsum.parser import parse_einsum_input
 from opt_einsum.paths import PathOptimizer
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, graph, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
+from .._core.operations import keeps_calls
 from .._core.promotion import convert
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import DTypeLike
@@ -58,7 +59,7 @@ def einsum(
     found, result, weak = product_operands("einsum", preferred_element_type, *given)
     inputs, output = _spelled_out(equation, found)
     _check_sizes(inputs, found, equation)
-    if _dot_general is not dot_general:
+    if _dot_general is not dot_general or (graph.tracing and keeps_calls()):
         by_caller = partial(contract_by, _dot_general, precision, dtypes.TO_NUMPY[result], _contract)
         value = tensor_of(_by_path(inputs, output, [as_array(x) for x in given], optimize, by_caller))
     elif len(found) <= 2:

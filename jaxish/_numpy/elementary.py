@@ -13,6 +13,7 @@ from .._core.promotion import promote_inexact
 from .._core.typing import ArrayLike
 from .._tensors import arithmetic
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from . import ufunc_reductions
 from .arguments import pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc
@@ -145,6 +146,7 @@ def arcsinh(x: ArrayLike, /) -> Array:
     return Array(torch.asinh(a), weak)
 
 
+@shown_as_jit()
 def arccosh(x: ArrayLike, /) -> Array:
     """Return the inverse hyperbolic cosine of x, the branch with nonnegative real part."""
     a, weak = _one("arccosh", x)
@@ -214,6 +216,7 @@ def radians(x: ArrayLike, /) -> Array:
     return deg2rad(x)
 
 
+@shown_as_jit()
 def sinc(x: ArrayLike, /) -> Array:
     """Return sin(pi x) / (pi x), 1 at zero."""
     a, weak = _one("sinc", x)
@@ -232,6 +235,7 @@ def _sinc(a: Tensor) -> Tensor:
     return selection.where(small, series, torch.sin(away) / away)
 
 
+@shown_as_jit()
 @compiled_when_repeated
 def i0(x: ArrayLike) -> Array:
     """Return the modified Bessel function of the first kind, order 0. Raises `ValueError` for complex numbers."""
@@ -241,6 +245,7 @@ def i0(x: ArrayLike) -> Array:
     return Array(torch.special.i0(a), weak)
 
 
+@shown_as_jit()
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return sqrt(x1**2 + x2**2) without overflow. Raises `ValueError` for complex numbers."""
     a, b, weak = pair_inexact("hypot", x1, x2)

@@ -14,6 +14,7 @@ from .._core.dimensions import canonical_axes, canonical_axis
 from .._core.extended import moves_elements
 from .._core.promotion import promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import concrete_values, converted, no_out
 from .creation import array, asarray
 from .manipulation import atleast_1d, atleast_2d, atleast_3d
@@ -128,6 +129,7 @@ def column_stack(tup: Any) -> Array:
     return concatenate(_each("column_stack", tup, column), 1)
 
 
+@shown_as_jit("axis")
 @moves_elements(0, 1)
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Return `arr` with `values` behind it along `axis`; None flattens both."""

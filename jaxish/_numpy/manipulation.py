@@ -17,6 +17,7 @@ from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import concrete_values, no_out
 from .creation import asarray
 from .reductions import static_axis
@@ -198,6 +199,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: NamedSharding | 
     return Array(expanded(tensor("broadcast_to", array), canonical_shape(shape)), is_weak(array))
 
 
+@shown_as_jit("new_shape")
 @moves_elements(0)
 def resize(a: ArrayLike, new_shape: int | Shape) -> Array:
     """Return an array of the new shape, filled with the elements of `a`, repeated as often as needed."""
@@ -262,6 +264,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     return Array(t.movedim(sources, targets) if sources else t, is_weak(a))
 
 
+@shown_as_jit("axis", "start")
 @moves_elements(0)
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """Return `a` with `axis` moved in front of the axis that stands at `start`."""
@@ -276,6 +279,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 # --------------------------------------------------------------------------------------------- order of the elements
 
 
+@shown_as_jit("axis", name="_flip")
 @moves_elements(0)
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Return `m` with the elements in reverse order along `axis` (None: along all axes)."""
@@ -295,6 +299,7 @@ def flipud(m: ArrayLike) -> Array:
     return flip(m, 0)
 
 
+@shown_as_jit("k", "axes")
 @moves_elements(0)
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Return `m` turned by k times 90 degrees in the plane of `axes`, from the first towards the second."""
@@ -431,6 +436,7 @@ def _repeat_to(t: Tensor, counts: Tensor, axis: int, total: int) -> Tensor:
     return unsigned.via_bits(lambda x: torch.index_select(x, axis, found), t)
 
 
+@shown_as_jit("offset", "axis1", "axis2")
 @moves_elements(0)
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return the diagonals of the planes of `axis1` and `axis2`, as the last axis. Needs two dimensions (`ValueError`)."""
@@ -442,6 +448,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return Array(torch.diagonal(t, offset, first, second), is_weak(a))
 
 
+@shown_as_jit("k", name="_diag")
 @moves_elements(0)
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return the k-th diagonal of a matrix, or a matrix with the vector `v` on its k-th diagonal."""
@@ -458,6 +465,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     return diag(ravel(v), k)
 
 
+@shown_as_jit("axis1", "axis2", "dtype")
 def trace(
     a: ArrayLike,
     offset: int | ArrayLike = 0,
@@ -490,12 +498,14 @@ def _triangle(function: str, m: ArrayLike, k: int, keep: Any) -> Array:
     return Array(keep(t, int(k)), is_weak(m))
 
 
+@shown_as_jit("k")
 @moves_elements(0)
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Return the matrices `m` with zeros above the k-th diagonal."""
     return _triangle("tril", m, k, torch.tril)
 
 
+@shown_as_jit("k")
 @moves_elements(0)
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Return the matrices `m` with zeros below the k-th diagonal."""

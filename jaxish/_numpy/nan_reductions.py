@@ -13,6 +13,7 @@ from .._core.primitive import conjugate
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from . import reductions
 from .arguments import Axis, no_out
 from .reductions import mask_of, static_axis, sum_tensor
@@ -39,6 +40,7 @@ def _extremum(
     return Array(selection.where(nothing, math.nan, found._tensor))
 
 
+@shown_as_jit("axis", "keepdims")
 def nanmax(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -48,6 +50,7 @@ def nanmax(
     return _extremum("nanmax", reductions.max, -math.inf, a, axis, keepdims, initial, where)
 
 
+@shown_as_jit("axis", "keepdims")
 def nanmin(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
@@ -57,6 +60,7 @@ def nanmin(
     return _extremum("nanmin", reductions.min, math.inf, a, axis, keepdims, initial, where)
 
 
+@shown_as_jit("axis", "dtype", "keepdims")
 def nansum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None,
@@ -67,6 +71,7 @@ def nansum(
     return reductions.sum(_replaced(t, 0.0) if _inexact(t) else a, axis, dtype, None, keepdims, initial, where)
 
 
+@shown_as_jit("axis", "dtype", "keepdims")
 def nanprod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None,
@@ -77,6 +82,7 @@ def nanprod(
     return reductions.prod(_replaced(t, 1.0) if _inexact(t) else a, axis, dtype, None, keepdims, initial, where)
 
 
+@shown_as_jit("axis", "dtype", "keepdims")
 @compiled_when_repeated
 def nanmean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
@@ -93,6 +99,7 @@ def nanmean(
     return Array(nansum(a, axis, name, None, keepdims, where=where)._tensor / count._tensor)
 
 
+@shown_as_jit("axis", "dtype", "keepdims")
 @compiled_when_repeated
 def nanvar(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
@@ -129,6 +136,7 @@ def nanvar(
     return Array(convert(selection.where(count > 0, spread, math.nan), result))
 
 
+@shown_as_jit("axis", "dtype", "keepdims")
 @compiled_when_repeated
 def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,

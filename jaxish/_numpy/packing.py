@@ -8,6 +8,7 @@ from .._core.array import Array
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike
+from .._transforms.shown_calls import shown_as_jit
 
 
 def _places(bitorder: str, device: torch.device) -> Tensor:
@@ -17,6 +18,7 @@ def _places(bitorder: str, device: torch.device) -> Tensor:
     return 7 - places if bitorder == "big" else places
 
 
+@shown_as_jit("axis", "bitorder")
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Return the truth values along `axis` (None: of the flattened array) as the bits of uint8 numbers."""
     t = tensor("packbits", a)
@@ -33,6 +35,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     return Array((groups << places).sum(-1).to(torch.uint8).transpose(axis, -1))
 
 
+@shown_as_jit("axis", "count", "bitorder")
 def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """Return the bits of uint8 numbers as zeros and ones along `axis` (None: flattened), cut or filled to `count`."""
     t = tensor("unpackbits", a)

@@ -12,6 +12,7 @@ from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote_inexact, tensor, tensors
 from .._core.typing import ArrayLike
 from .._tensors import arithmetic
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import check_shapes, float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
 
 
@@ -38,6 +39,7 @@ def conj(x: ArrayLike, /) -> Array:
     return conjugate(x)
 
 
+@shown_as_jit("deg")
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Return the angle of complex numbers, in radians or with `deg` in degrees."""
     (t,), weak = promote_inexact("angle", z)
@@ -55,12 +57,14 @@ def _real_pair(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
     return a, b, weak
 
 
+@shown_as_jit()
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 with the sign of x2. Raises `TypeError` for complex numbers."""
     a, b, weak = _real_pair("copysign", x1, x2)
     return Array(torch.where(torch.signbit(a) == torch.signbit(b), a, -a), weak)
 
 
+@shown_as_jit()
 def signbit(x: ArrayLike, /) -> Array:
     """Tell where the sign bit is set. Raises `ValueError` for complex numbers."""
     t = tensor("signbit", x)
@@ -71,6 +75,7 @@ def signbit(x: ArrayLike, /) -> Array:
     return Array(torch.signbit(t))
 
 
+@shown_as_jit()
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return 0 where x1 is negative, 1 where it is positive, x2 where it is zero."""
     a, b, weak = _real_pair("heaviside", x1, x2)
@@ -101,6 +106,7 @@ def _smallest(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).tiny * torch.finfo(dtype).eps
 
 
+@shown_as_jit()
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Return mantissas in [0.5, 1) and exponents (int32) with x = mantissa * 2**exponent."""
     (t,), _ = promote_inexact("frexp", x)
@@ -129,6 +135,7 @@ def _exponents(t: Tensor) -> Tensor:
     return torch.where(raw == 0, ((scaled >> 52) & 0x7FF) - 1022 - 64, raw - 1022).to(torch.int32)
 
 
+@shown_as_jit()
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 * 2**x2 for integers x2. Raises `ValueError` for complex x1 or floating x2."""
     a, b = tensors("ldexp", x1, x2)
@@ -140,6 +147,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return Array(_times_power_of_two(a, power), weak)
 
 
+@shown_as_jit()
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the greatest common divisors of integers. Raises `ValueError` for other dtypes."""
     a, b, weak = pair("gcd", x1, x2)
@@ -147,6 +155,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     return Array(_widely(torch.gcd, a, b), weak)
 
 
+@shown_as_jit()
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the least common multiples of integers. Raises `ValueError` for other dtypes."""
     a, b, weak = pair("lcm", x1, x2)
@@ -165,6 +174,7 @@ def _widely(operation: Any, a: Tensor, b: Tensor) -> Tensor:
     return operation(a, b)
 
 
+@shown_as_jit()
 def bitwise_count(x: ArrayLike, /) -> Array:
     """Return how many bits of the absolute values of integers are set, as uint8."""
     t = tensor("bitwise_count", x)

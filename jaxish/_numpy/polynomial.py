@@ -13,6 +13,7 @@ from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import concrete_values
 from .calculus import convolve
 from .joining import trim_zeros
@@ -21,6 +22,7 @@ from .linalg.solving import lstsq
 from .ufuncs import power
 
 
+@shown_as_jit()
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Return the coefficients of the sum of two polynomials."""
     check_arraylike("polyadd", a1, a2)
@@ -30,6 +32,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     return Array(torch.cat([long[: -low.shape[0]], unsigned.add(low, expanded(short, tuple(low.shape)))]), weak)
 
 
+@shown_as_jit()
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Return the coefficients of the difference of two polynomials."""
     check_arraylike("polysub", a1, a2)
@@ -70,6 +73,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
     return Array(quotient), Array(a)
 
 
+@shown_as_jit("unroll")
 @compiled_when_repeated
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """Return the values at `x` of a polynomial. `unroll` has no effect: Horner's loop is always unrolled."""
@@ -82,6 +86,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     return Array(found)
 
 
+@shown_as_jit("m")
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Return the coefficients of the m-th derivative."""
     m = static_int(m, "'m' argument of jnp.polyder")
@@ -97,6 +102,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     return Array(t[: max(len(t) - m, 0)] * torch.flip(factors, (0,)))
 
 
+@shown_as_jit("m")
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """Return the coefficients of the m-th integral with the constants `k` (one, or one per integration; default 0)."""
     m = static_int(m, "'m' argument of jnp.polyint")
@@ -117,6 +123,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     return Array(torch.cat([t, constants]) / torch.flip(factors, (0,)))
 
 
+@shown_as_jit()
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """Return the coefficients of the polynomial with these zeros, or of a matrix's characteristic polynomial."""
     (zeros,), _ = promote_inexact("poly", seq_of_zeros)
@@ -131,6 +138,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     return Array(found)
 
 
+@shown_as_jit("N", "increasing")
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """Return the powers of the elements of the vector `x` as rows of N columns, falling unless `increasing`."""
     source = as_array(x)
@@ -180,6 +188,7 @@ def _roots(t: Tensor, target: torch.dtype) -> Tensor:
     return convert(torch.linalg.eigvals(torch.cat([top, below])), target)
 
 
+@shown_as_jit("deg", "rcond", "full", "cov")
 @compiled_when_repeated
 @in_own_dtypes
 def polyfit(

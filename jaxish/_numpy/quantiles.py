@@ -14,6 +14,7 @@ from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
 from .._tensors.ordering import sorted_with_order
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
@@ -140,6 +141,7 @@ def _inverted_cdf(ordered: Tensor, levels: Tensor, skip_nans: bool, w: Tensor | 
     return torch.where(nothing | bad.any(-1), math.nan, found)
 
 
+@shown_as_jit("axis", "overwrite_input", "keepdims", "method")
 @compiled_when_repeated
 def quantile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
@@ -153,6 +155,7 @@ def quantile(
     return _quantile("quantile", a, q, axis, method, keepdims, False, weights)
 
 
+@shown_as_jit("axis", "overwrite_input", "keepdims", "method")
 def nanquantile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
     overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
@@ -167,6 +170,7 @@ def _percent(function: str, q: Any, a: Any) -> Array:
     return Array(levels / 100)
 
 
+@shown_as_jit("axis", "overwrite_input", "keepdims", "method", "out_sharding")
 @compiled_when_repeated
 def percentile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
@@ -182,6 +186,7 @@ def percentile(
     return _quantile("percentile", a, _percent("percentile", q, a), axis, method, keepdims, False, weights)
 
 
+@shown_as_jit("axis", "overwrite_input", "keepdims", "method")
 def nanpercentile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
     overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
@@ -191,6 +196,7 @@ def nanpercentile(
     return _quantile("nanpercentile", a, _percent("nanpercentile", q, a), axis, method, keepdims, True, weights)
 
 
+@shown_as_jit("axis", "overwrite_input", "keepdims")
 @compiled_when_repeated
 def median(
     a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None, overwrite_input: bool = False,
@@ -201,6 +207,7 @@ def median(
     return _quantile("median", a, 0.5, axis, "midpoint", keepdims, False, None)
 
 
+@shown_as_jit("axis", "overwrite_input", "keepdims")
 @compiled_when_repeated
 def nanmedian(
     a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None, overwrite_input: bool = False,

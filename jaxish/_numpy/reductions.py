@@ -17,6 +17,7 @@ from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors import ordering
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import Axis, converted, int_dtype, no_out, selected
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
@@ -394,6 +395,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     return Array(unsigned.sub(largest, smallest))
 
 
+@shown_as_jit("axis", "keepdims")
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """Return how many elements along `axis` (None: of all) are nonzero."""
     t = tensor("count_nonzero", a)

@@ -14,6 +14,7 @@ from .._core.extended import ExtendedArray, compares_elements
 from .._core.promotion import convert, promote, promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import check_shapes, float_dtype, no_out
 from .creation import asarray
 from .manipulation import shape
@@ -45,11 +46,13 @@ def ceil(x: ArrayLike, /) -> Array:
     return _rounded("ceil", torch.ceil, x)
 
 
+@shown_as_jit()
 def trunc(x: ArrayLike) -> Array:
     """Return x without its fraction, in its dtype. Raises `TypeError` for complex numbers."""
     return _rounded("trunc", torch.trunc, x)
 
 
+@shown_as_jit()
 def rint(x: ArrayLike, /) -> Array:
     """Return the nearest integers, halves to even, as floating or complex numbers."""
     t, weak = _given("rint", x)
@@ -58,6 +61,7 @@ def rint(x: ArrayLike, /) -> Array:
     return Array(torch.round(t) if t.is_floating_point() else convert(t, float_dtype()), weak and t.is_floating_point())
 
 
+@shown_as_jit("decimals")
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Return `a` rounded to `decimals` (which may be negative) decimal places, halves to even."""
     no_out("round", out)
@@ -83,11 +87,13 @@ def _round_real(t: Tensor, decimals: int) -> Tensor:
     return found.to(t.dtype)
 
 
+@shown_as_jit("decimals")
 def around(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Return `a` rounded to `decimals` decimal places; see `round`."""
     return round(a, decimals, out)
 
 
+@shown_as_jit()
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Return the fractions and the whole parts of x, both with its sign."""
     no_out("modf", out)
@@ -112,6 +118,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return Array(torch.isfinite(t), is_weak(x))
 
 
+@shown_as_jit()
 @compares_elements("any")
 def isinf(x: ArrayLike, /) -> Array:
     """Tell where x is infinite."""
@@ -149,18 +156,21 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     return _is_infinity("isneginf", x, -math.inf)
 
 
+@shown_as_jit()
 def iscomplex(x: ArrayLike) -> Array:
     """Tell where x has a nonzero imaginary part."""
     t = tensor("iscomplex", x)
     return Array(t.imag != 0 if t.is_complex() else torch.zeros_like(t, dtype=torch.bool), is_weak(x))
 
 
+@shown_as_jit()
 def isreal(x: ArrayLike) -> Array:
     """Tell where x has no imaginary part."""
     t = tensor("isreal", x)
     return Array(t.imag == 0 if t.is_complex() else torch.ones_like(t, dtype=torch.bool), is_weak(x))
 
 
+@shown_as_jit()
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
@@ -185,6 +195,7 @@ def nan_to_num(
     return Array(selection.where(t == -math.inf, filler(neginf, info.min), t))
 
 
+@shown_as_jit("equal_nan")
 @compiled_when_repeated
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
@@ -213,6 +224,7 @@ def isclose(
     return Array(found)
 
 
+@shown_as_jit("equal_nan")
 @compiled_when_repeated
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False

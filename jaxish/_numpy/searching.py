@@ -13,6 +13,7 @@ from .._core.promotion import convert, promote, tensor
 from .._core.typing import ArrayLike
 from .._tensors.elements import GatherScatterMode, elements_at, put_elements
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import int_dtype
 from .indexing import places_of_true
 from .manipulation import ravel
@@ -78,6 +79,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
     return Array(torch.stack([i._tensor for i in nonzero(Array(t), size=size, fill_value=fill_value)], 1))
 
 
+@shown_as_jit("side", "method")
 @compiled_when_repeated
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan"
@@ -149,6 +151,7 @@ def _by_comparison(edges: Tensor, values: Tensor, right: bool) -> Tensor:
     return below.sum(-1)
 
 
+@shown_as_jit("right", "method")
 @compiled_when_repeated
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """Return the number of the bin of each element; `bins` are edges in ascending or descending order.

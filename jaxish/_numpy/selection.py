@@ -14,6 +14,7 @@ from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import concrete_values, dtype_or, int_dtype, no_out, selected, with_number
 from .creation import asarray
 from .indexing import fill_of
@@ -36,6 +37,11 @@ def where(
         raise TypeError("Either both or neither of the x and y arguments should be provided to jax.numpy.where.")
     if size is not None or fill_value is not None:
         raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
+    return _where(condition, x, y)
+
+
+@shown_as_jit()
+def _where(condition: Any, x: Any, y: Any) -> Array:
     fast = with_number(x, y)
     if fast is not None:
         (a, b), weak = fast, False
@@ -76,6 +82,7 @@ def _index_modes(mode: str | None, function: str) -> str:
     return mode or "fill"
 
 
+@shown_as_jit("axis", "out", "mode", "unique_indices", "indices_are_sorted", "fill_value", name="_take")
 @moves_elements(0)
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
@@ -120,6 +127,7 @@ def _check_integer(index: Tensor, what: str) -> None:
         raise TypeError(f"{what} must be of integer type, got {str(index.dtype).removeprefix('torch.')}")
 
 
+@shown_as_jit("axis", "mode", "fill_value", "wrap_negative_indices")
 @moves_elements(0)
 def take_along_axis(
     arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: Any = None, fill_value: Any = None, *,

@@ -12,6 +12,7 @@ from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
 from .._tensors.ordering import extremum
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 
 Axis = int | Sequence[int] | None
 
@@ -57,6 +58,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), False)
 
 
+@shown_as_jit("axis")
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return the logarithm of `softmax`; minus infinity outside `where`."""
     (found,), _ = promote_inexact("log_softmax", x)

@@ -14,6 +14,7 @@ from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors.ordering import gathered, ordinals, sorted_with_order
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import dtype_or, int_dtype, no_out
 from .reductions import static_axis
 
@@ -33,6 +34,7 @@ def _no_kind(kind: Any, order: Any, function: str) -> None:
         raise TypeError(f"'order' argument to {function} is not supported: arrays have no fields.")
 
 
+@shown_as_jit("axis", "kind", "order", "stable", "descending")
 def sort(
     a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
     descending: bool = False,
@@ -44,6 +46,7 @@ def sort(
     return Array(unsigned.flip(values, (axis,)) if descending else values, is_weak(a))
 
 
+@shown_as_jit("axis", "kind", "order", "stable", "descending", "dtype")
 def argsort(
     a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
     descending: bool = False, dtype: DTypeLike | None = None,
@@ -55,6 +58,7 @@ def argsort(
     return Array(sorted_with_order(t.detach(), axis, descending)[1].to(target))
 
 
+@shown_as_jit()
 def sort_complex(a: ArrayLike) -> Array:
     """Return `a` sorted along its last axis, as complex numbers."""
     import numpy as np
@@ -64,6 +68,7 @@ def sort_complex(a: ArrayLike) -> Array:
     return Array(convert(found._tensor, target))
 
 
+@shown_as_jit("axis")
 def lexsort(keys: Any, axis: int = -1) -> Array:
     """Return the indices that sort by several keys, the last one first in importance."""
     if not isinstance(keys, Sequence | Array) and not hasattr(keys, "shape"):
@@ -100,6 +105,7 @@ def _partitioned(function: str, t: Tensor, kth: Any, axis: int) -> Sequence[Tens
     return order.split([kth + 1, t.shape[axis] - kth - 1], axis)
 
 
+@shown_as_jit("kth", "axis")
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Return `a` with the k-th smallest element in its sorted place, smaller ones before and larger ones behind it.
 
@@ -111,6 +117,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     return Array(gathered(t, axis, torch.cat([least, others.flip(axis)], axis)), is_weak(a))
 
 
+@shown_as_jit("kth", "axis")
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Return the indices that partition `a` around its k-th smallest element: those of larger ones ascend, as in JAX."""
     t = tensor("argpartition", a)
@@ -123,13 +130,13 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 
 def _position(function: str, operation: Any, a: Any, axis: Any, keepdims: bool | None) -> Array:
-    t = tensor(function, a).detach()
+    t = tensor(function, a)
     axis = None if axis is None else operator.index(axis)
     rank = t.dim()
     if axis is None:
-        t, place = t.reshape(-1), 0
+        t, place = t.reshape(-1).detach(), 0
     else:
-        place = canonical_axis(axis, rank, error=IndexError)
+        t, place = t.detach(), canonical_axis(axis, rank, error=IndexError)
     if not t.shape[place]:
         raise ValueError(f"attempt to get {function} of an empty sequence")
     if t.is_complex():

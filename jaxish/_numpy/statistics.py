@@ -18,6 +18,7 @@ from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
 from .._tensors.elements import GatherScatterMode, put_elements
 from .._transforms.repeated import compiled_when_repeated
+from .._transforms.shown_calls import shown_as_jit
 from .arguments import concrete_values, int_dtype
 from .creation import asarray
 from .ranges import linspace
@@ -27,6 +28,7 @@ from .searching import places_in
 from .ufuncs import clip
 
 
+@shown_as_jit("rowvar", "bias", "ddof", "dtype")
 @compiled_when_repeated
 @in_own_dtypes
 def cov(
@@ -99,6 +101,7 @@ def _sample_weights(count: int, fweights: Any, aweights: Any) -> torch.Tensor | 
     return w
 
 
+@shown_as_jit("rowvar", "dtype")
 @compiled_when_repeated
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Return the correlation coefficients of variables; arguments as in `cov`."""

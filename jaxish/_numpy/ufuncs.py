@@ -14,6 +14,7 @@ from .._core.promotion import convert, promote, promote_inexact
 from .._core.typing import ArrayLike
 from .._core.unsigned import SIGNED
 from .._tensors import arithmetic, ordering
+from .._transforms.shown_calls import shown_as_jit
 from . import cumulative, reductions, ufunc_reductions
 from .arguments import int_dtype, pair, pair_inexact, without_strong_arrays
 from .ufunc_object import binary_ufunc, unary_ufunc
@@ -91,6 +92,7 @@ def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return true_divide(x1, x2)
 
 
+@shown_as_jit()
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the largest integers not above x1 / x2. Raises `TypeError` for complex numbers."""
     a, b, weak = _pair_numeric("floor_divide", x1, x2)
@@ -100,6 +102,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return Array(unsigned.floor_divide(a, b), weak)
 
 
+@shown_as_jit()
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the remainder of x1 / x2 with the sign of x2; integers modulo zero give zero."""
     a, b, weak = _pair_numeric("remainder", x1, x2)
@@ -114,6 +117,7 @@ def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return remainder(x1, x2)
 
 
+@shown_as_jit()
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the remainder of x1 / x2 with the sign of x1; integers modulo zero give zero."""
     a, b, weak = _pair_numeric("fmod", x1, x2)
@@ -128,6 +132,7 @@ def _one_for_zero(divisor: Tensor) -> Tensor:
     return selection.where(divisor == 0, narrow.full((), 1, divisor.dtype, divisor.device), divisor)
 
 
+@shown_as_jit()
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """Return `floor_divide(x1, x2)` and `remainder(x1, x2)`."""
     a, b, weak = _pair_numeric("divmod", x1, x2)
@@ -213,7 +218,7 @@ def square(x: ArrayLike, /) -> Array:
     (a,), weak = promote("square", x)
     if a.dtype is torch.bool:
         a, weak = a.to(int_dtype()), False
-    return Array(a * a if a.dtype in SIGNED else torch.square(a), weak)
+    return Array(arithmetic.square(a), weak)
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
@@ -267,18 +272,21 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     return Array(ordering.minimum(a, b), weak)
 
 
+@shown_as_jit()
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the larger of x1 and x2; where one is NaN, the other. Where they are equal, x2 has the derivative."""
     a, b, weak = pair("fmax", x1, x2)
     return Array(selection.where(ordering.compared(unsigned.gt, a, b) | (b != b), a, b), weak)
 
 
+@shown_as_jit()
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the smaller of x1 and x2; where one is NaN, the other. Where they are equal, x2 has the derivative."""
     a, b, weak = pair("fmin", x1, x2)
     return Array(selection.where(ordering.compared(unsigned.lt, a, b) | (b != b), a, b), weak)
 
 
+@shown_as_jit()
 def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """Return `arr` limited to [min, max] (None: no bound). Raises `ValueError` for complex numbers."""
     if arr is None:

@@ -43,6 +43,13 @@ def log_add_exp2(x: Tensor, y: Tensor) -> Tensor:
     return torch.logaddexp2(x, y) if is_plain_evaluation() else _LOG_ADD_2(x, y)
 
 
+@shown_as("square", lambda x: {})
+def square(x: Tensor) -> Tensor:
+    """Return x * x."""
+    return torch.square(x) if x.dtype.is_floating_point or x.dtype.is_complex else unsigned.mul(x, x)
+
+
+@shown_as("sign", lambda x: {})
 def sign(x: Tensor) -> Tensor:
     """Return -1, 0 or 1 by sign, x itself where it is zero or NaN; x / |x| for complex x."""
     if x.dtype.is_complex:

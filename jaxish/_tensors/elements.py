@@ -88,6 +88,13 @@ def _taken(operand: Tensor, places: Tensor, mode: GatherScatterMode, fill_value:
     return _take_elements(_in_front(operand, dims), places.unbind(-1), mode, fill_value)
 
 
+@shown_as("dynamic_slice", lambda operand, starts, sizes: {"slice_sizes": sizes})
+def _window(operand: Tensor, starts: list[Any], sizes: tuple[int, ...]) -> Tensor:
+    dims = [d for d, size in enumerate(sizes) if size != operand.shape[d] or size == 1]
+    indices = [starts[d] for d in dims]
+    return _take_elements(_in_front(operand, dims), indices, GatherScatterMode.CLIP).reshape(sizes)
+
+
 def _shown_scatter(
     operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool,
     dims: tuple[int, ...],
@@ -144,7 +151,12 @@ def take_elements(
         return operand
     dims = range(len(indices)) if dims is None else dims
     if graph.tracing and is_recorded() and not isinstance(fill_value, Tensor):
-        return _taken(operand, _stacked(indices), mode, fill_value, tuple(dims))
+        dims = tuple(dims)
+        if mode is not GatherScatterMode.FILL_OR_DROP and all(i.dtype is torch.int32 and not i.dim() for i in indices):
+            starts = [indices[dims.index(d)] if d in dims else 0 for d in range(operand.dim())]
+            sizes = tuple(1 if d in dims else n for d, n in enumerate(operand.shape))
+            return _window(operand, starts, sizes).squeeze(dims)
+        return _taken(operand, _stacked(indices), mode, fill_value, dims)
     return _take_elements(_in_front(operand, dims), indices, mode, fill_value)
 
 

@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from .._core.operations import shown_as
 from . import xla_arithmetic as xla
 
 _SINGLE = (
@@ -41,6 +42,7 @@ _DOUBLE_TAIL = (
 )  # fmt: skip
 
 
+@shown_as("erf_inv", lambda x: {})
 def erf_inv_tensor(x: Tensor) -> Tensor:
     """Return the x' with erf(x') = x, for a floating tensor; infinities at -1 and 1, NaN outside."""
     if x.dtype is torch.float64:

@@ -41,19 +41,19 @@ class CustomVJPCall(Primitive):
     """
 
     __name__ = "custom_vjp_call"
-    rules = ("forward", "function_name")
+    rules = ("forward", "bwd", "function_name")
 
     def __init__(
         self, body: Graph, forward: Callable[[tuple[bool, ...]], "_ForwardRule"], captured: int,
-        written: Sequence[Ref | int] = (), function_name: str = "",
+        written: Sequence[Ref | int] = (), function_name: str = "", bwd: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         self.body, self.forward, self.captured, self.written = body, forward, captured, tuple(written)
-        self.function_name = function_name
+        self.function_name, self.bwd = function_name, bwd
 
     def equation(self) -> tuple[str, dict[str, Any]] | None:
         return self.__name__, {
-            "name": self.function_name, "call_jaxpr": self.body, "fwd_jaxpr_thunk": self.forward,
-            "num_consts": self.captured,
+            "name": self.function_name, "call_jaxpr": self.body, "fwd_jaxpr_thunk": self.forward, "bwd": self.bwd,
+            "num_consts": self.captured, "symbolic_zeros": False,
         }  # fmt: skip
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
@@ -69,7 +69,9 @@ class CustomVJPCall(Primitive):
         name, argument_dims = popped_axis(), dims[self.captured :]
         body, out_dims = derived.mapped(self.body, dims, size, name)
         forward = functools.cache(lambda perturbed: self.forward(perturbed).mapped(size, argument_dims, name))
-        return CustomVJPCall(body, forward, self.captured, self.written, self.function_name)(*inputs), out_dims
+        forward.__name__ = name_of(self.forward)
+        call = CustomVJPCall(body, forward, self.captured, self.written, self.function_name, self.bwd)
+        return call(*inputs), out_dims
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         level = differentiating_level()
@@ -213,7 +215,8 @@ class custom_vjp(CustomFunction):
         captured, body = len(program.closed.captured), _with_handles(program.closed.graph, arrays)
         written = () if program.uses is None else program.uses.written
         rule = functools.cache(lambda perturbed: self._consistent(forward(perturbed)[1], program))
-        call = CustomVJPCall(body, rule, captured, written, name_of(self.fun))
+        rule.__name__ = name_of(self.fwd)
+        call = CustomVJPCall(body, rule, captured, written, name_of(self.fun), self.bwd)
         inputs = [*program.closure(arrays), *tensors]
         results = program.settled(call(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))

@@ -38,13 +38,14 @@ class Checkpoint(Primitive):
     """A call whose intermediate values are not kept for the way back, but for those that the policy names."""
 
     __name__ = "checkpoint"
-    rules = ("save",)
+    rules = ("policy",)
 
-    def __init__(self, body: Graph, save: Callable[[fx.Node], bool]) -> None:
-        self.body, self.save = body, save
+    def __init__(self, body: Graph, policy: "Policy | None") -> None:
+        self.body, self.policy = body, policy
 
     def equation(self) -> tuple[str, dict[str, Any]] | None:
-        return self.__name__, {"jaxpr": self.body, "prevent_cse": True, "differentiated": False, "policy": self.save}
+        params = {"jaxpr": self.body, "prevent_cse": True, "differentiated": False, "policy": self.policy}
+        return "remat2", params
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
@@ -57,16 +58,16 @@ class Checkpoint(Primitive):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         body, out_dims = derived.mapped(self.body, dims, size, popped_axis())
-        return Checkpoint(body, self.save)(*inputs), out_dims
+        return Checkpoint(body, self.policy)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return derived.jvp_rule(self.body, lambda body: Checkpoint(body, self.save), primals, tangents)
+        return derived.jvp_rule(self.body, lambda body: Checkpoint(body, self.policy), primals, tangents)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        shown, save = _shown_halves.get(), self.save
+        shown, save = _shown_halves.get(), _saver(self.policy)
         if shown is not None:  # a rule of its own, so that these halves are not taken for those that run
             results = residuals.differentiated(self.body, inputs, shown, lambda node: save(node))
         else:
@@ -134,7 +135,6 @@ def checkpoint(
             "The `concrete` option to `jax.checkpoint` was removed in JAX v0.10.0; use `static_argnums`."
         )
     signature = Signature.of(fun, static_argnums or None, static_argnames or None, None, None)
-    save = _saver(policy)
 
     @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
@@ -144,7 +144,7 @@ def checkpoint(
         check_aliases(arrays, lambda: names, lambda: described(fun), "checkpoint")
         program = trace_program(fun, arrays, given.rebuild, names, "checkpoint")
         inputs = [*program.closure(arrays), *map(tensor_of, arrays)]
-        results = program.settled(Checkpoint(program.closed.graph, save)(*inputs), arrays, inputs)
+        results = program.settled(Checkpoint(program.closed.graph, policy)(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
 
     return checkpointed

@@ -19,6 +19,7 @@ from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_
 from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
+from ..._core.promotion import shown
 from ..._core.target import Target
 from ..._core.tree_differences import differences, listed
 from ..._transforms.callbacks import calls_for_io
@@ -181,9 +182,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         raise ValueError("Empty branch sequence")
     if len(branches) == 1:
         return branches[0](*operands)
-    place = tensor_of(position)
-    place = place if place.dtype is torch.int32 else place.to(torch.int64)
-    clamped = place.clamp(0, len(branches) - 1).to(torch.int32)
+    clamped = shown(position, torch.int32).clamp(0, len(branches) - 1)
     if config.disable_jit.value and not is_abstract(position):
         return branches[int(clamped)](*operands)
     return _branch(

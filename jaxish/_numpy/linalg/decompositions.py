@@ -12,6 +12,7 @@ from ..._core.promotion import promote_inexact
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.primitives import QR, Cholesky, Eig, Eigh, Svd
 from ..._transforms.repeated import compiled_when_repeated
+from ..._transforms.shown_calls import shown_as_jit
 
 
 class EigResult(NamedTuple):
@@ -70,6 +71,7 @@ def adjoint(t: Tensor) -> Tensor:
     return conjugate(t)
 
 
+@shown_as_jit("upper", "symmetrize_input")
 @compiled_when_repeated
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Return the lower (or `upper`) triangular factor of positive definite matrices; NaN where they are not.
@@ -92,6 +94,7 @@ def _columns(subset: tuple[int, int] | None, *parts: Tensor) -> list[Tensor]:
     return [p[..., subset[0] : subset[1]] for p in parts]
 
 
+@shown_as_jit("full_matrices", "compute_uv", "hermitian", "subset_by_index")
 @compiled_when_repeated
 def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
@@ -136,6 +139,7 @@ def svdvals(x: ArrayLike, /) -> Array:
     return svd(x, compute_uv=False)  # pyright: ignore
 
 
+@shown_as_jit("mode")
 @compiled_when_repeated
 def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     """Return the factors Q and R of matrices; in mode "complete" Q is square, in mode "r" there is R only.
@@ -163,6 +167,7 @@ def eig(a: ArrayLike) -> EigResult:
     return EigResult(Array(values), Array(vectors))
 
 
+@shown_as_jit()
 @compiled_when_repeated
 def eigvals(a: ArrayLike) -> Array:
     """Return the eigenvalues of matrices, complex, in no particular order."""
@@ -183,6 +188,7 @@ def _hermitian(function: str, a: Any, UPLO: str | None, symmetrize: bool) -> Ten
     return torch.tril(t) + adjoint(lower)
 
 
+@shown_as_jit("UPLO", "symmetrize_input")
 @compiled_when_repeated
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Return the eigenvalues (real, ascending) and eigenvectors of Hermitian matrices.
@@ -194,6 +200,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     return EighResult(Array(values), Array(vectors))
 
 
+@shown_as_jit("UPLO", "symmetrize_input")
 @compiled_when_repeated
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Return the eigenvalues of Hermitian matrices, ascending; arguments as in `eigh`."""

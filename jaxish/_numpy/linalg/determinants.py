@@ -15,6 +15,7 @@ from ..._core.graph import TensorType, is_plain_evaluation
 from ..._core.typing import ArrayLike
 from ..._lax.linalg.factorization import Factorization
 from ..._transforms.repeated import compiled_when_repeated
+from ..._transforms.shown_calls import shown_as_jit
 from .decompositions import adjoint, matrices
 
 
@@ -111,6 +112,7 @@ def _adjugate_of_any(a: Tensor) -> Tensor:
 _LOG_DETERMINANT, _DETERMINANT, _ADJUGATE = _LogDeterminant(), _Determinant(), _Adjugate()
 
 
+@shown_as_jit("method")
 @compiled_when_repeated
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """Return the signs of determinants and the logarithms of their absolute values.
@@ -127,6 +129,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     return SlogdetResult(Array(sign), Array(logarithm))
 
 
+@shown_as_jit()
 @compiled_when_repeated
 def det(a: ArrayLike) -> Array:
     """Return the determinants of square matrices."""

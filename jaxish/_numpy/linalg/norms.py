@@ -10,6 +10,7 @@ from ..._core.array import Array, tensor_of
 from ..._core.dimensions import canonical_axes
 from ..._core.promotion import promote_inexact
 from ..._core.typing import ArrayLike
+from ..._transforms.shown_calls import shown_as_jit
 from ..reductions import max as array_max
 from ..reductions import min as array_min
 from ..reductions import sum_tensor
@@ -46,6 +47,7 @@ def vector_norm(
     return Array(torch.pow(sum_tensor(torch.pow(size, ord), axes, keepdims), 1.0 / ord))
 
 
+@shown_as_jit("ord", "axis", "keepdims")
 def norm(x: ArrayLike, ord: Any = None, axis: tuple[int, ...] | int | None = None, keepdims: bool = False) -> Array:
     """Return the norms of vectors (one `axis`) or matrices (two); without `ord` and `axis`, of all elements.
 

@@ -15,6 +15,7 @@ from ..._core.symbolic_sizes import index as index_of
 from ..._core.torch_modes import in_own_dtypes
 from ..._core.typing import ArrayLike
 from ..._transforms.repeated import compiled_when_repeated
+from ..._transforms.shown_calls import shown_as_jit
 from ..arguments import int_dtype
 from ..contractions import PrecisionLike, matmul
 from ..einsum import einsum
@@ -24,6 +25,7 @@ from .linear_solve import solve_systems
 from .norms import norm
 
 
+@shown_as_jit()
 @compiled_when_repeated
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Return x with a @ x = b, for a vector `b` or matrices of columns; leading dimensions are broadcast."""
@@ -47,6 +49,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return Array(solve_systems(t, c))
 
 
+@shown_as_jit()
 @compiled_when_repeated
 def inv(a: ArrayLike) -> Array:
     """Return the inverses of square matrices; infinities and NaN for singular ones."""
@@ -97,6 +100,7 @@ def lstsq(
     return Array(x.reshape(-1) if is_vector else x), Array(residuals), Array(rank.to(int_dtype())), Array(s)
 
 
+@shown_as_jit("n")
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """Return square matrices to an integer power; negative ones of the inverse. Raises `TypeError` for other shapes."""
     t = tensor("jnp.linalg.matrix_power", a)
@@ -122,6 +126,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     return found
 
 
+@shown_as_jit("hermitian")
 def matrix_rank(
     M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None
 ) -> Array:
@@ -141,6 +146,7 @@ def matrix_rank(
     return array_sum(Array(s > limit.unsqueeze(-1)), -1)
 
 
+@shown_as_jit("p")
 def cond(x: ArrayLike, p: Any = None) -> Array:
     """Return the condition numbers of matrices in the norm `p` (None or 2: the ratio of the singular values)."""
     (t,), _ = promote_inexact("cond", x)
