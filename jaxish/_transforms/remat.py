@@ -47,6 +47,11 @@ class Checkpoint(Primitive):
         params = {"jaxpr": self.body, "prevent_cse": True, "differentiated": False, "policy": self.policy}
         return "remat2", params
 
+    @property
+    def save(self) -> Callable[[fx.Node], bool]:
+        """What tells which nodes of the body are kept."""
+        return _saver(self.policy)
+
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
 
@@ -67,7 +72,7 @@ class Checkpoint(Primitive):
         return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        shown, save = _shown_halves.get(), _saver(self.policy)
+        shown, save = _shown_halves.get(), self.save
         if shown is not None:  # a rule of its own, so that these halves are not taken for those that run
             results = residuals.differentiated(self.body, inputs, shown, lambda node: save(node))
         else:
