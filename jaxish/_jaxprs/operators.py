@@ -319,12 +319,12 @@ def _sorted(
 
 
 def _softmax(r: Any, out: ShapedArray, x: Atom, dim: int, *_: Any) -> Atom:
-    _, powers, total = _shifted(r, out, x, dim)
+    powers, total = _shifted(r, out, x, dim)[1:]
     return elementwise(r, out, "div", [powers, total], out.dtype)
 
 
 def _log_softmax(r: Any, out: ShapedArray, x: Atom, dim: int, *_: Any) -> Atom:
-    shifted, _, total = _shifted(r, out, x, dim)
+    shifted, total = _shifted(r, out, x, dim)[::2]
     return elementwise(
         r, out, "sub", [shifted, elementwise(r, out, "log", [total], out.dtype, accuracy=None)], out.dtype
     )

@@ -250,7 +250,7 @@ class custom_jvp(CustomFunction):
             pair = self.jvp(*nondiff, spec.unflatten(handles), spec.unflatten(directions))
             return self._checked(pair, out_spec, out_types)
 
-        rule.__name__ = name_of(self.jvp)
+        rule.__name__ = name_of(self.jvp)  # pyright: ignore
         return rule
 
     def _checked(self, pair: Any, wanted: Any, out_types: Sequence[TensorType]) -> list[Tensor | None]:
