@@ -53,6 +53,8 @@ N, P, I32 = np.float32(-1), np.float32(3), np.int32
 PROGRAMS = {
     "passes": (positive, (P,), "user_checks"),
     "fails": (positive, (N,), "user_checks"),
+    "in a checkpoint": (lambda j: j.checkpoint(positive(j)), (N,), "user_checks"),
+    "derivative of a checkpoint": (lambda j: j.grad(j.checkpoint(positive(j))), (N,), "user_checks"),
     "not asked for": (positive, (N,), "nan_checks"),
     "nan": (lambda j: j.numpy.sin, (np.float32(np.inf),), "float_checks"),
     "nan goes through relu": (lambda j: j.nn.relu, (np.float32(np.nan),), "nan_checks"),

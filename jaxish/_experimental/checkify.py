@@ -420,7 +420,7 @@ class _Checked:
         body = eqn.params[_STRUCTURED[eqn.primitive.name]]
         return self.run(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, []), error, values)
 
-    _jit = _checkpoint = _inlined
+    _jit = _remat2 = _inlined
 
     def _ruled(self, eqn: Any, error: Error, values: list[Any]) -> tuple[Error, list[Any]]:
         """Check what the function does, and call it as it is: its rule is for whoever differentiates."""
