@@ -105,9 +105,7 @@ class BufferCallback(PureCallback):
     """Results that a host function writes; batches that it is given at once have results of a batch."""
 
     __name__ = "buffer_callback"
-    no_derivative = (
-        "Buffer callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients."
-    )
+    kind = "Buffer callbacks"
 
     def __init__(
         self, name: str, function: Callable[..., list[Tensor]], types: Sequence[TensorType], method: str | None
@@ -128,7 +126,7 @@ class EffectfulBufferCallback(BufferCallback, IOCallback):
     """One that is called although nothing uses its results."""
 
     __name__ = "buffer_callback"
-    no_derivative = BufferCallback.no_derivative
+    kind = BufferCallback.kind
 
 
 def buffer_callback(

@@ -195,13 +195,10 @@ class _HiddenDraw(IOCallback):
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         raise NotImplementedError("Batching rule for 'rng_uniform' not implemented; use jax.random.uniform with a key.")
 
-    def jvp(self, primals: Any, tangents: Any) -> list[Tensor | None]:
-        raise NotImplementedError(
+    def undifferentiated(self) -> Exception:
+        return NotImplementedError(
             "Differentiation rule for 'rng_uniform' not implemented; use jax.random.uniform with a key."
         )
-
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return self.jvp(primals, cotangents)
 
 
 def rng_uniform(a: Any, b: Any, shape: Any) -> Array:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, fx
 
 from .._compile.structured import Opaque
-from .._core import axes, dtypes, errors, functorch, graph, tree
+from .._core import axes, dtypes, errors, functorch, graph, residuals, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, graphs_of, popped_axis
@@ -89,10 +89,7 @@ class PureCallback(Opaque):
 
     __name__ = "pure_callback"
     rules = ("function",)  # its serial number stands for it
-    no_derivative = (
-        "Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients: its "
-        "rule says what the derivative of the host function is."
-    )
+    kind = "Pure callbacks"
 
     def __init__(
         self, name: str, function: Callable[..., list[Tensor]], types: Sequence[TensorType], method: str | None
@@ -117,6 +114,12 @@ class PureCallback(Opaque):
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         raise _refused(self.name, target)
 
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        level = residuals.differentiating_level()
+        if level is not None and any(residuals.is_perturbed(t, level[0]) for t in inputs):
+            raise self.undifferentiated()
+        return super().__call__(*inputs)
+
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         method = "sequential" if axes.are_devices(popped_axis()) else self.method
         if method is None:
@@ -135,11 +138,18 @@ class PureCallback(Opaque):
             function = _per_lane(function, [d is not None for d in dims], size)
         return type(self)(self.name, function, types, self.method)(*front), [0] * len(types)
 
+    def undifferentiated(self) -> Exception:
+        """Return what says that there is no derivative."""
+        return ValueError(
+            f"{self.kind} do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients: its rule "
+            "says what the derivative of the host function is."
+        )
+
     def jvp(self, primals: Any, tangents: Any) -> list[Tensor | None]:
-        raise ValueError(self.no_derivative)
+        raise self.undifferentiated()
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        raise ValueError(self.no_derivative)
+        raise self.undifferentiated()
 
 
 def _per_lane(function: Callable[..., list[Tensor]], batched: Sequence[bool], size: int) -> Callable[..., list[Tensor]]:
@@ -291,9 +301,7 @@ class IOCallback(PureCallback):
     """A pure callback that is not pure: a trace keeps it although nothing uses its results."""
 
     __name__ = "io_callback"
-    no_derivative = (
-        "IO callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients."
-    )
+    kind = "IO callbacks"
     has_effect = True  # pyright: ignore[reportAssignmentType,reportIncompatibleVariableOverride]
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
