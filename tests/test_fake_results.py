@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from jaxish._core import fake_results, graph
+from jaxish._core.errors import ConcretizationTypeError
 from jaxish._core.graph import TensorType
 
 aten = torch.ops.aten
@@ -66,3 +67,52 @@ def test_the_cases_above_are_all_that_there_are():
     told = {aten.masked_fill.Scalar, aten.where.ScalarOther, aten.where.ScalarSelf}
     assert {*NUMBERS, *told} == fake_results._OF_ARRAY_AND_NUMBERS
     assert set(REDUCTIONS) == fake_results._REDUCTIONS
+
+
+VIEWS = {
+    "view": lambda t: t.view(-1),
+    "view.dtype": lambda t: t.view(torch.int16),
+    "permute": lambda t: t.permute(2, 0, 1),
+    "select": lambda t: t[1, :, 0],
+    "slice": lambda t: t[:, 1:],
+    "unsqueeze": lambda t: t.unsqueeze(1),
+    "squeeze": lambda t: t[:, :1].squeeze(1),
+    "expand": lambda t: t[:2, :, :1].expand(2, 3, 5),
+    "diagonal": lambda t: t.diagonal(),
+    "unfold": lambda t: t.unfold(1, 2, 1),
+    "detach": lambda t: t.detach(),
+    "as_strided": lambda t: t.as_strided((2, 2), (2, 1), 1),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("begin", [0, 1])
+def test_views_are_remembered_as_views(view, begin):
+    def lies(t):
+        return t.shape, t.dtype, t.stride(), t.storage_offset()
+
+    wanted = lies(view(torch.ones(3, 3, 4)[begin:]))
+    found = []
+
+    def function(t):
+        part = t[begin:]
+        found.extend(view(part) for _ in range(3))
+        assert all(out.untyped_storage()._cdata == t.untyped_storage()._cdata for out in found)
+        return found
+
+    graph.trace(function, [TensorType((3, 3, 4), torch.float32, CPU)])
+    assert [lies(out) for out in found] == [wanted] * 3
+
+
+def test_elements_at_indices_are_of_remembered_types():
+    for _ in range(2):
+        agrees(lambda t, i: t[i, :, i], torch.ones(3, 2, 3), torch.tensor([0, 2]))
+        agrees(lambda t, i: t[:, i], torch.ones(3, 2, 3), torch.tensor([[0, 1]]))
+        agrees(lambda t, i: t.index_put((i,), t[0, 0]), torch.ones(3, 2, 3), torch.tensor([0, 2]))
+        agrees(lambda t, i: torch.cat([t, i]), torch.ones(3), torch.tensor([0, 2]))
+
+
+def test_indices_that_depend_on_values_are_refused_each_time():
+    for _ in range(2):
+        with pytest.raises(ConcretizationTypeError, match="depends on values"):
+            graph.trace(lambda t: [t[t > 0]], [TensorType((8,), torch.float32, CPU)])

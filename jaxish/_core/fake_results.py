@@ -1,19 +1,21 @@
 """What an operator makes of fake tensors: most of what tracing takes is torch finding that out. It is remembered.
 
-torch remembers it, too, but what it goes by and what it checks takes ten times as long as what is here, which is about
-operators that make one new tensor of strided ones. Whatever else there is goes torch's way.
+torch remembers it, too, but what it goes by and what it checks takes six times as long as what is here, which is about
+operators that make one tensor of strided ones: a new one, or a view of the first. Whatever else there is goes torch's way.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
 _Key = tuple[Any, ...]
-_Type = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
+_Type = tuple[tuple[int, ...], torch.dtype, torch.device, tuple[int, ...]]
+_View = tuple[int, *_Type]  # the first is where in memory it begins
 
 _CONSTANTS = frozenset({
     int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format,
@@ -21,60 +23,97 @@ _CONSTANTS = frozenset({
 _LIMIT = 20_000  # results; all are forgotten when there are more
 
 _types: dict[_Key, _Type] = {}
-_knows: dict[Any, bool] = {}  # by operator
+_views: dict[_Key, _View] = {}
+_knows: dict[Any, Callable[..., Any] | None] = {}  # by operator: what remembers its results
 
 
 def result(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `func(*args, **kwargs)` for fakes of a mode without symbolic shapes."""
-    knows = _knows.get(func)
-    if knows is None:
-        knows = _knows[func] = _makes_one_tensor(func)
-    key = _key(mode, func, args, kwargs) if knows else None
-    if key is None:
-        return func(*args, **kwargs)
+    if func not in _knows:
+        _knows[func] = _remembered_by(func)
+    knows = _knows[func]
+    key = None if knows is None else _key(mode, func, args, kwargs)
+    return func(*args, **kwargs) if knows is None or key is None else knows(mode, func, args, kwargs, key)
+
+
+def _remembered(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
+    """Return the result of an operator that makes a new tensor."""
     known = _types.get(key)
     if known is not None:
-        return _made(mode, *known)
+        return fake(mode, *known)
     out = func(*args, **kwargs)
-    if isinstance(out, FakeTensor) and out.fake_mode is mode and _is_plain(out) and not _shares(out, args):
-        if len(_types) >= _LIMIT:
-            _types.clear()
-        _types[key] = (tuple(out.shape), out.stride(), out.dtype, out.device)
+    if _is_plain_of(mode, out) and not _shares(out, args):
+        _remember(_types, key, (tuple(out.shape), out.dtype, out.device, out.stride()))
     return out
 
 
-def _makes_one_tensor(func: Any) -> bool:
-    """Tell whether an operator of torch's own makes one tensor that shares no memory, of a shape that its operands' types tell."""
+def _view(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
+    """Return the result of an operator that makes a view of its first argument."""
+    key = (args[0].storage_offset(), *key)
+    known = _views.get(key)
+    if known is not None:
+        return _fake_view(mode, args[0], *known)
+    out = func(*args, **kwargs)
+    if _is_plain_of(mode, out) and out is not args[0] and _shares(out, args[:1]):
+        _remember(_views, key, (out.storage_offset(), tuple(out.shape), out.dtype, out.device, out.stride()))
+    return out
+
+
+def _remember(known: dict[_Key, Any], key: _Key, type: Any) -> None:
+    if len(known) >= _LIMIT:
+        known.clear()
+    known[key] = type
+
+
+def _remembered_by(func: Any) -> Callable[..., Any] | None:
+    """Return what remembers an operator's results: None if it is not torch's own, or makes anything but one tensor."""
     schema = func._schema
-    return (
-        func.namespace in ("aten", "prims")
-        and not {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(func.tags)
-        and len(schema.returns) == 1
-        and isinstance(schema.returns[0].type, torch.TensorType)
-        and all(value.alias_info is None for value in (*schema.arguments, *schema.returns))
-    )
+    aliases = [value.alias_info is not None for value in (*schema.arguments, *schema.returns)]
+    if (
+        func.namespace not in ("aten", "prims")
+        or torch.Tag.data_dependent_output in func.tags  # a shape that depends on data raises, without symbolic shapes
+        or len(schema.returns) != 1
+        or not isinstance(schema.returns[0].type, torch.TensorType)
+    ):
+        return None
+    if not any(aliases):
+        return _remembered
+    is_view = func.is_view and [i for i, aliased in enumerate(aliases) if aliased] == [0, len(schema.arguments)]
+    return _view if is_view and func is not _AS_STRIDED else None
+
+
+_AS_STRIDED = torch.ops.aten.as_strided.default  # it may reach beyond the memory that there is
 
 
 def _key(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Key | None:
     """Return all that the result depends on, None where that is not known."""
     key: list[Any] = [func]
-    has_tensor = False
     for value in (*args, *kwargs.values()):
-        if isinstance(value, Tensor):
-            if not (isinstance(value, FakeTensor) and value.fake_mode is mode and _is_plain(value)):
-                return None
-            key += (value.shape, value.stride(), value.dtype, value.fake_device)
-            has_tensor = True
-        elif isinstance(value, list | tuple):
-            if not all(type(part) is int for part in value):
-                return None
-            key += (list, *value)
-        elif type(value) in _CONSTANTS:
-            key += (type(value), value)
-        else:
+        parts = _parts_key(mode, value) if isinstance(value, list | tuple) else _value_key(mode, value)
+        if parts is None:
             return None
+        key += parts
     # What is made of no tensor may depend on torch's defaults where it is not told.
-    return (*key, *kwargs) if has_tensor or kwargs.keys() >= {"dtype", "device"} else None
+    return (*key, *kwargs) if FakeTensor in key or kwargs.keys() >= {"dtype", "device"} else None
+
+
+def _parts_key(mode: FakeTensorMode, values: Sequence[Any]) -> _Key | None:
+    if all(type(value) is int for value in values):
+        return (list, *values)
+    parts = [_value_key(mode, value) for value in values]
+    return None if None in parts else (list, len(parts), *itertools.chain.from_iterable(filter(None, parts)))
+
+
+def _value_key(mode: FakeTensorMode, value: Any) -> _Key | None:
+    if isinstance(value, FakeTensor):
+        if value.fake_mode is not mode or not _is_plain(value):
+            return None
+        return (FakeTensor, value.shape, value.stride(), value.dtype, value.fake_device)
+    return (type(value), value) if type(value) in _CONSTANTS else None
+
+
+def _is_plain_of(mode: FakeTensorMode, out: Any) -> bool:
+    return isinstance(out, FakeTensor) and out.fake_mode is mode and _is_plain(out)
 
 
 def _is_plain(tensor: FakeTensor) -> bool:
@@ -90,11 +129,32 @@ def _shares(out: Tensor, args: tuple[Any, ...]) -> bool:
     return any(isinstance(arg, Tensor) and arg.untyped_storage()._cdata == storage for arg in args)
 
 
-def _made(
-    mode: FakeTensorMode, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: Any
+def fake(
+    mode: FakeTensorMode,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device,
+    stride: Sequence[int] | None = None,
 ) -> Tensor:
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    """Return a new fake tensor, contiguous if no stride is given; the mode must be without symbolic shapes."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        if stride is None:
+            return FakeTensor(mode, torch.empty(shape, dtype=dtype, device="meta"), device)
         return FakeTensor(mode, torch.empty_strided(shape, stride, dtype=dtype, device="meta"), device)
+
+
+def _fake_view(
+    mode: FakeTensorMode,
+    viewed: Tensor,
+    offset: int,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device,
+    stride: Sequence[int],
+) -> Tensor:
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        view = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+        return FakeTensor(mode, view.set_(viewed.untyped_storage(), offset, shape, stride), device)
 
 
 def easier(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any], dict[str, Any]]:

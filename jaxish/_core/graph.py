@@ -289,6 +289,8 @@ class Trace(TorchDispatchMode):
     def fake(self, type: TensorType) -> Tensor:
         """Return a new contiguous fake tensor of this type, known to no node yet."""
         self.has_narrow = self.has_narrow or type.dtype in dtypes.NARROW
+        if self.fake_mode.shape_env is None:
+            return fake_results.fake(self.fake_mode, type.shape, type.dtype, type.device)
         with _disable_current_modes(), torch._C.DisableTorchFunction(), self.fake_mode:
             return torch.empty(type.shape, dtype=type.dtype, device=type.device)
 
