@@ -1,4 +1,7 @@
-"""Which results of a graph depend on which inputs: what torch's own derivatives say."""
+"""Graphs made of graphs: which results depend on which inputs, by what torch's own derivatives say; parts, and their code."""
+
+import gc
+from typing import Any
 
 import pytest
 import torch
@@ -35,3 +38,21 @@ def test_what_is_written_into_memory_is_reached(function):
     for place in range(2):
         wanted = {i for i, row in enumerate(jacobians) if row[place].any()}
         assert derived.reached(traced, {place}) == wanted
+
+
+def test_the_code_of_a_graph_is_written_when_it_runs():
+    given = [torch.tensor([1.0, 2.0]), torch.tensor(3.0)]
+    gc.collect()
+    before = len(graph._sources)
+    traced = graph.trace(through_a_view, [TensorType.of(t) for t in given]).graph
+    inputs = traced.module.graph.find_nodes(op="placeholder")
+    outputs: Any = traced.module.graph.output_node().args[0]
+    part = derived.subgraph(traced, inputs, outputs[:2])
+    assert len(graph._sources) == before
+    for found, wanted in zip(part(*given), through_a_view(*given), strict=False):
+        torch.testing.assert_close(found, wanted)
+    assert len(graph._sources) == before + 1
+    assert "def forward" in traced.module.code
+    del traced, part, inputs, outputs
+    gc.collect()
+    assert len(graph._sources) == before

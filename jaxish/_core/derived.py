@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx
 
 from . import axes, duals
-from .graph import Graph, TensorType, has_effects, trace
+from .graph import Graph, GraphModule, TensorType, has_effects, trace
 from .nodes import calls_for_effect, depends_on, storage_of, writers_to
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
@@ -44,7 +44,7 @@ def subgraph(
     def types(nodes: Sequence[fx.Node]) -> tuple[TensorType, ...]:
         return tuple(TensorType.of(node.meta["val"]) for node in nodes)
 
-    return Graph(fx.GraphModule(graph.module, part, "jaxish_graph"), types(inputs), types(outputs))
+    return Graph(GraphModule(graph.module, part, "jaxish_graph"), types(inputs), types(outputs))
 
 
 def between(inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> set[fx.Node]:
@@ -151,7 +151,7 @@ def placed(
     outputs: Any = graph.module.graph.output_node().args[0]
     wide.output([copies[outputs[i]] for i in kept])
     out_types = tuple(graph.out_types[i] for i in kept)
-    return Graph(fx.GraphModule(graph.module, wide, "jaxish_graph"), tuple(types), out_types)
+    return Graph(GraphModule(graph.module, wide, "jaxish_graph"), tuple(types), out_types)
 
 
 def forwarded(graph: Graph) -> list[int | None]:

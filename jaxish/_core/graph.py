@@ -542,6 +542,36 @@ def origin(tensor: Tensor) -> str:
 _NOT_RECORDED = {torch.ops.prim.device.default, torch.ops.aten.sym_size.int, torch.ops.aten.is_same_size.default}
 
 
+class GraphModule(fx.GraphModule):
+    """A module whose code is written when somebody asks for it: two thirds of all graphs only become parts of others."""
+
+    def recompile(self) -> Any:
+        """Have the code written anew."""
+        cls: Any = type(self)  # FX makes a class for each module
+        cls.forward = _Unwritten()
+
+    @property
+    def code(self) -> str:
+        """The text of the function that runs the graph."""
+        assert self.forward is not None  # that it is asked for writes it
+        return super().code
+
+    def write(self) -> None:
+        """Write the function that runs the graph."""
+        super().recompile()
+        weakref.finalize(self, _forget_source, type(self).forward.__code__.co_filename).atexit = False
+
+
+class _Unwritten:
+    """In place of a function, which is written when it is read."""
+
+    def __get__(self, module: GraphModule | None, owner: type) -> Any:
+        if module is None:
+            return self
+        module.write()
+        return module.forward
+
+
 @dataclass(eq=False)
 class Graph:
     """A pure function of tensors: `graph(*inputs)` returns a list of tensors.
@@ -693,8 +723,7 @@ def trace(
             recorder.fake_mode.ended = True
         recorder.graph.output([recorder.node_of(out) for out in outputs])
     recorder.graph.eliminate_dead_code(nodes.is_shown if config.keeps_calls.value else nodes.must_stay)
-    module = fx.GraphModule(recorder.root, recorder.graph, "jaxish_graph")
-    weakref.finalize(module, _forget_source, type(module).forward.__code__.co_filename).atexit = False
+    module = GraphModule(recorder.root, recorder.graph, "jaxish_graph")
     graph = Graph(
         module,
         (*map(TensorType.of, recorder.captured), *in_types),

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 from torch import fx
-from torch.fx import GraphModule
+
+from .graph import GraphModule
 
 
 def rewritten(
-    module: GraphModule, wanted: Callable[[fx.Node], bool], change: Callable[[fx.Node], fx.Node | None]
-) -> GraphModule:
+    module: fx.GraphModule, wanted: Callable[[fx.Node], bool], change: Callable[[fx.Node], fx.Node | None]
+) -> fx.GraphModule:
     """Return a copy of the graph in which `change` was called on the copy of each wanted node, or the graph itself.
 
     `change` may alter the node and make others, which come to stand before it, or after it if it is an input; a node
