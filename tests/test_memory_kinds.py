@@ -1,6 +1,7 @@
 """Kinds of memory, as JAX's CPU has them: what arrays and types tell, what moves, what is refused."""
 
 import jax
+import jax.ad_checkpoint
 import numpy as np
 import pytest
 import torch
