@@ -13,7 +13,15 @@ import pytest
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, loop_compiler, loop_indexing, loop_sources, loop_values, native_loop
+from jaxish._compile import (
+    background,
+    loop_compiler,
+    loop_emitter,
+    loop_indexing,
+    loop_sources,
+    loop_values,
+    native_loop,
+)
 from jaxish._core import config
 
 pytestmark = pytest.mark.usefixtures("compiled", "unoptimized_jax")
@@ -365,6 +373,25 @@ def test_draws_in_a_loop(draw, refused):
 def source_of(function, *args):
     scan = _scan_in(jaxish.jit(function), *args)
     return loop_sources.scan_source(scan.body, scan.consts, scan.carries).text
+
+
+def test_bodies_are_as_long_as_what_they_compute():
+    def several(j):
+        def step(carry, _):
+            key, x = carry
+            for _ in range(8):
+                key, own = j.random.split(key)
+                x = x * 0.5 + j.random.normal(own, (3,))
+            return (key, x), x
+
+        return lambda key, x: j.lax.scan(step, (key, x), None, length=4)[1]
+
+    start = np.ones(3, np.float32)
+    scan = _scan_in(jaxish.jit(several(jaxish)), jaxish.random.key(3), start)
+    nodes = loop_emitter.spelled_out(scan.body).module.graph.nodes
+    assert len(nodes) > loop_emitter._MOST_OPERATIONS  # constants, views and parts among them
+    assert "threefry(" in source_of(several(jaxish), jaxish.random.key(3), start)
+    agree(lambda j: several(j)(j.random.key(3), start))
 
 
 SAME_IN_ALL_STEPS = {
