@@ -114,3 +114,38 @@ def test_equal_elements_share_the_derivative_of_a_running_extremum(name: str, dt
         return jax.grad(total)(x), jax.jit(jax.grad(total))(x), jax.jvp(total, (x,), (x,))
 
     agree(program)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int16", "uint32", "bool"])
+def test_many_elements_are_sorted_stably_with_zeros_equal_and_nan_last(dtype: str) -> None:
+    hard = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-30, 3.5])
+    values = np.concatenate([np.tile(hard, 1700), np.random.default_rng(0).standard_normal(17000)])
+    values = values if dtype not in ("int16", "uint32", "bool") else np.nan_to_num(values * 100, posinf=9, neginf=3)
+
+    def program(jax: Any) -> Any:
+        jnp = jax.numpy
+
+        def sorts(x: Any) -> Any:
+            rows, found = x.reshape(2, -1), jnp.sort(x)
+            signs = jnp.signbit(jnp.nan_to_num(found)) if jnp.issubdtype(x.dtype, jnp.floating) else found
+            return found, signs, jnp.argsort(x), jnp.argsort(x, descending=True), jnp.sort(rows.T, 0)
+
+        with jax.enable_x64(True):
+            x = jnp.asarray(values).astype(dtype)
+            return sorts(x), jax.jit(jnp.argsort)(x), jax.jit(sorts)(x), jax.vmap(jnp.argsort)(x.reshape(2, -1))
+
+    agree(program)
+
+
+def test_many_sorted_elements_pass_their_derivatives_to_their_places() -> None:
+    values = np.random.default_rng(0).standard_normal(40000).astype(np.float32)
+
+    def program(jax: Any) -> Any:
+        def weighed(x: Any) -> Any:
+            return (jax.numpy.sort(x) * jax.numpy.arange(40000.0)).sum()
+
+        x = jax.numpy.asarray(values)
+        return jax.grad(weighed)(x), jax.jit(jax.grad(weighed))(x), jax.jvp(jax.numpy.sort, (x,), (x * 2,))
+
+    agree(program)

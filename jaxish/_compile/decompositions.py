@@ -2,7 +2,8 @@
 
 In vectors it takes expm1 for exp - 1, remainders for a - floor(a / b) * b, and an error function with an absolute
 error; products of integers come back as int64, and quotients of bytes do not compile (torch 2.13). Each is spelled out
-here in operators that it has right. So is tanh, for which it calls a function that takes six times as long as XLA's.
+here in operators that it has right. So is tanh, for which it calls a function that takes six times as long as XLA's, and
+the sort of floating numbers, which torch sorts slower than integers.
 """
 
 import functools
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from .._core import unsigned
 
 _aten = torch.ops.aten
 
@@ -28,6 +31,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         found[product] = _or_else(found[product], lambda a, b: (a * b).sum(-1, dtype=a.dtype))
     found[_aten.add.Tensor] = _unless_empty(found[_aten.add.Tensor])
     found |= {operator: _wide(function) for operator, function in _ACCURATE.items()}
+    found[_aten.sort.stable] = _sorted
     return found | _DIVISIONS
 
 
@@ -128,6 +132,11 @@ _ACCURATE = {
     _aten.expm1.default: _expm1, _aten.atanh.default: _atanh, _aten.acosh.default: _acosh, _aten.erf.default: _erf,
     _aten.tanh.default: _tanh,
 }  # fmt: skip
+
+
+def _sorted(a: Tensor, **options: Any) -> Any:
+    # `sort_of_many` ends with the same operator, on integers.
+    return unsigned.sort_of_many(a, **options) if a.is_cpu and a.is_floating_point() else NotImplemented
 
 
 def _remainder(a: Any, b: Any) -> Any:

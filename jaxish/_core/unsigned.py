@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import narrow
+from . import graph, narrow
 from .dtypes import NARROW
 
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
@@ -288,8 +288,49 @@ def cummin(a: Tensor, dim: int) -> Tensor:
 
 def sort(a: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
     """Return sorted values and the indices of the sorted elements."""
+    if not graph.tracing and a.numel() >= _MANY_SORTED and a.is_cpu:
+        return sort_of_many(a, dim=dim, descending=descending)
     values, indices = torch.sort(ordered(a), dim=dim, descending=descending, stable=stable)
     return from_ordered(values, a.dtype), indices
+
+
+_MANY_SORTED = 1 << 15  # from which on torch sorts integers by their digits
+
+
+def sort_of_many(a: Tensor, *, stable: bool = True, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """Return what `sort` does, by torch's fastest way on a CPU: always stable, and as ascending integers.
+
+    Those torch sorts by their digits, if they are one row: a million in 15 ms, where floats take 130 and descending ones 95.
+    """
+    if a.is_floating_point():
+        keys = _ordered_floats(a.detach()) if a.dtype in _BITS else None
+    else:
+        keys = None if a.dtype is torch.bool else ordered(a)
+    if keys is None or not a.dim():
+        return torch.sort(a, dim=dim, descending=descending, stable=stable)
+    values, indices = torch.sort(~keys if descending else keys, dim=dim, stable=True)
+    if a.is_floating_point():  # from their integers zeros would have no sign
+        return torch.gather(a, dim, indices), indices
+    return from_ordered(~values if descending else values, a.dtype), indices
+
+
+_BITS = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
+
+
+def _ordered_floats(a: Tensor) -> Tensor:
+    """Return integers in the order of the numbers: the zeros are equal, and so are all NaN, which are greatest."""
+    numbers = ordered_bits(a.view(_BITS[a.dtype]))
+    return torch.where(a == 0, 0, torch.where(a != a, torch.iinfo(numbers.dtype).max, numbers))
+
+
+def ordered_bits(bits: Tensor) -> Tensor:
+    """Return integers in the order of the floating numbers that have these bits: by sign and magnitude."""
+    return bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & torch.iinfo(bits.dtype).max)
 
 
 def flip(a: Tensor, dims: Sequence[int]) -> Tensor:

@@ -99,8 +99,7 @@ def ordinals(t: Tensor) -> Tensor:
     bits = t.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.dtype.itemsize])
     if t.dtype is torch.bfloat16:  # torch's conversion to it gives every NaN the negative sign
         bits = torch.where(t != t, torch.iinfo(bits.dtype).max, bits)
-    magnitude = torch.iinfo(bits.dtype).max
-    return (bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & magnitude)).to(torch.int64)
+    return unsigned.ordered_bits(bits).to(torch.int64)
 
 
 def order_of(keys: Sequence[Tensor], dim: int, descending: bool = False) -> Tensor:
