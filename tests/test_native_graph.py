@@ -85,6 +85,14 @@ FUNCTIONS = {
     ),
     "no step": lambda xp: lambda x: xp.lax.scan(lambda c, x: (c + x, x), x[0], x[:0]),
     "complex": lambda xp: lambda x: (xp.numpy.exp(1j * x), (x + 2j) / (x - 1j), xp.numpy.abs(x @ x.T + 1j)),
+    "functions of complex numbers": lambda xp: (
+        lambda x: (
+            lambda z: (
+                [getattr(xp.numpy, f)(z) for f in ["exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "sqrt"]]
+                + [z ** (z[0] - 1j), z**2.5, xp.scipy.special.digamma(3 * x)]
+            )
+        )(x + 1j * x[:, ::-1])
+    ),
     "complex scan": lambda xp: lambda x: xp.lax.scan(lambda z, c: (z * z + c, abs(z) < 2), x[0] * 0j, x * (0.3 + 0.2j)),
     "complex gradient": lambda xp: xp.grad(lambda x: (abs(xp.numpy.exp(1j * x) + x) ** 2).sum()),
     "nan and infinity": lambda xp: lambda x: (x / 0, xp.numpy.sqrt(x), xp.numpy.maximum(x, xp.numpy.nan)),

@@ -58,15 +58,72 @@ COMPLEX sign(Complex<T> z) {
   const T size = magnitude(z);
   return z == 0 ? Complex<T>(0) : Complex<T>(z.re / size, z.im / size);
 }
-COMPLEX exp_(Complex<T> z) {  // in two halves, each of which is in range where their product is
-  const T half = exp_(z.re / 2);
-  return {half * cos_(z.im) * half, z.im == 0 ? z.im : half * sin_(z.im) * half};
+// What is chosen are operands, not results: GCC would compute these in branches, for which it has no vectors.
+// Far from zero exponentials are those of a smaller number, to be multiplied by a scale twice: so their products with a sine
+// are in range where they are not.
+template <class T> struct Far {
+  T step, scale;
+  MADE explicit Far(T x) : step(0), scale(1) {
+    constexpr bool wide = sizeof(T) == 8;
+    const bool first = x > T(wide ? 700 : 80), second = x > T(wide ? 1050 : 128);
+    step = second ? T(wide ? 740 : 96) : first ? T(wide ? 350 : 48) : T(0);
+    scale = second ? T(wide ? 4.8860544700039736e+160 : 7.016735912097631e+20) : first ? T(wide ? 1.0035391806143295e+76 : 26489122129.84347) : T(1);
+  }
+};
+COMPLEX exp_(Complex<T> z) {
+  const Far<T> far(z.re);
+  const T size = exp_(z.re - far.step), cosine = cos_(z.im), sine = sin_(z.im);
+  const T factor = z.im == 0 ? T(1) : size, scale = z.im == 0 ? T(1) : far.scale;
+  return {cosine * size * far.scale * far.scale, sine * factor * scale * scale};
+}
+template <class T> struct Hyperbolic { T sine, cosine, scale; };
+template <class T> static inline Hyperbolic<T> hyperbolic(T x) {
+  const T size = std::abs(x), most = std::numeric_limits<T>::max();
+  const Far<T> far(size);
+  const T more = expm1_(size - far.step), held = more > most ? most : more;
+  const T sine = (more + held / (held + 1)) / 2, cosine = (more + 1 + 1 / (more + 1)) / 2;
+  return {std::copysign(sine, x), cosine, far.scale};
+}
+template <class T> static inline T times(T a, T b) {  // where zero times infinity or NaN is zero
+  const bool is_zero = (a == 0) & !(std::abs(b) <= std::numeric_limits<T>::max());
+  return a * (is_zero ? T(1) : b);
+}
+COMPLEX of_product(T a, T b, T c, T d, T scale) { return {times(a, b) * scale * scale, times(c, d) * scale * scale}; }
+COMPLEX sin_(Complex<T> z) {
+  const auto h = hyperbolic(z.im);
+  const T sine = sin_(z.re), cosine = cos_(z.re);
+  return of_product(sine, h.cosine, h.sine, cosine, h.scale);
+}
+COMPLEX cos_(Complex<T> z) {
+  const auto h = hyperbolic(z.im);
+  const T sine = sin_(z.re), cosine = cos_(z.re);
+  return of_product(h.cosine, cosine, -sine, h.sine, h.scale);
+}
+COMPLEX sinh_(Complex<T> z) {
+  const auto h = hyperbolic(z.re);
+  const T sine = sin_(z.im), cosine = cos_(z.im);
+  return of_product(h.sine, cosine, sine, h.cosine, h.scale);
+}
+COMPLEX cosh_(Complex<T> z) {
+  const auto h = hyperbolic(z.re);
+  const T sine = sin_(z.im), cosine = cos_(z.im);
+  return of_product(h.cosine, cosine, sine, h.sine, h.scale);
+}
+COMPLEX tanh_(Complex<T> z) {  // (sinh x cosh x + i sin y cos y) / (cos^2 y + sinh^2 x)
+  constexpr T end = sizeof(T) == 8 ? 350 : 42;  // the square is in range up to here, and the imaginary part is zero beyond
+  const auto h = hyperbolic(std::abs(z.re) > end ? std::copysign(end, z.re) : z.re);
+  const T angle = std::abs(z.re) == T(Inf) ? T(0) : z.im, fade = std::abs(z.re) > end ? T(0) : T(1);
+  const T sine = sin_(angle), cosine = cos_(angle), size = cosine * cosine + h.sine * h.sine;
+  return {h.sine * h.cosine / size, sine * cosine * fade / (sine == 0 ? T(1) : size)};
+}
+COMPLEX tan_(Complex<T> z) {
+  const Complex<T> turned = tanh_(Complex<T>(-z.im, z.re));
+  return {turned.im, -turned.re};
 }
 #define BORROWED(name, T, function) static inline Complex<T> name##_(Complex<T> z) { \
   __complex__ T w; __real__ w = z.re; __imag__ w = z.im; w = function(w); return {__real__ w, __imag__ w}; }
 #define LIBRARY(name) BORROWED(name, float, __builtin_c##name##f) BORROWED(name, double, __builtin_c##name)
-LIBRARY(sin) LIBRARY(cos) LIBRARY(tan) LIBRARY(sinh) LIBRARY(cosh) LIBRARY(tanh) LIBRARY(asin) LIBRARY(acos) LIBRARY(atan)
-LIBRARY(asinh) LIBRARY(acosh) LIBRARY(atanh) BORROWED(log, double, __builtin_clog) BORROWED(sqrt, double, __builtin_csqrt)
+LIBRARY(asin) LIBRARY(acos) LIBRARY(atan) LIBRARY(asinh) LIBRARY(acosh) LIBRARY(atanh)
 // In double precision, where squares of float32 neither overflow nor lose their digits.
 static inline Complex<float> log_(Complex<float> z) {
   const double x = z.re, y = z.im, square = x * x + y * y;
@@ -79,11 +136,38 @@ static inline Complex<float> sqrt_(Complex<float> z) {
   const float less = endless ? float(Inf) : other;
   return {z.re >= 0 ? more : less, std::copysign(z.re >= 0 ? less : more, z.im)};
 }
+static inline Complex<double> sqrt_(Complex<double> z) {  // scaled to where squares are in range
+  const double a = std::abs(z.re), b = std::abs(z.im), most = a > b ? a : b;
+  const bool vast = most > 0x1p500, tiny = most < 0x1p-400;
+  const double scale = vast ? 0x1p-600 : tiny ? 0x1p600 : 1, back = vast ? 0x1p300 : tiny ? 0x1p-300 : 1;
+  const double x = a * scale, y = b * scale, root = std::sqrt((std::sqrt(x * x + y * y) + x) / 2);
+  const bool endless = b == Inf;
+  const double more = endless | (a == Inf) ? Inf : root * back, half = y / (root == 0 ? 1 : 2 * root) * back;
+  const double less = endless ? Inf : half;
+  return {z.re >= 0 ? more : less, std::copysign(z.re >= 0 ? less : more, z.im)};
+}
+static inline double log_of_size(double a, double b) {  // log1p(x * x + y * y - 1) / 2, the sum to twice the digits
+  const double most = std::numeric_limits<double>::max();
+  const bool endless = (a > most) | (b > most), wrong = (a != a) | (b != b);
+  const double more = a > b ? a : b, less = a > b ? b : a;
+  const double scale = more < 0x1p-900 ? 0x1p200 : 1, shift = more < 0x1p-900 ? 200 : 0, held = more * scale;
+  const int64_t exponent = (same_bits<int64_t>(held) >> shifts[52]) - 1023;
+  const int64_t step = (held >= 0.5) & (held < 2) ? 0 : exponent, half = step >> shifts[1];
+  const double down = same_bits<double>((1023 - half) << shifts[52]), rest = same_bits<double>((1023 - step + half) << shifts[52]);
+  const double x = held * down * rest, y = less * scale * down * rest, p = x * x, q = y * y;
+  const double first = p - 1, sum = first + q, part = sum - first, lost = (first - (sum - part)) + (q - part);
+  const double total = sum + (lost + std::fma(x, x, -p) + std::fma(y, y, -q));
+  return log1p_(endless ? 0 : wrong ? NaN : total) / 2 + ((endless ? Inf : double(step)) - shift) * M_LN2;
+}
+static inline Complex<double> log_(Complex<double> z) {
+  const double size = log_of_size(std::abs(z.re), std::abs(z.im)), angle = atan2_(z.im, z.re);
+  return {size, angle};
+}
 COMPLEX tanh_backward(Complex<T> cotangent, Complex<T> y) { return cotangent * conjugate(1 - y * y); }
 COMPLEX sigmoid_backward(Complex<T> cotangent, Complex<T> y) { return cotangent * conjugate((1 - y) * y); }
 COMPLEX expm1_(Complex<T> z) {
-  const T half = sin_(z.im / 2);
-  return {expm1_(z.re) * cos_(z.im) - 2 * half * half, z.im == 0 ? z.im : exp_(z.re) * sin_(z.im)};
+  const T half = sin_(z.im / 2), more = expm1_(z.re), factor = z.im == 0 ? T(1) : exp_(z.re);
+  return {more * cos_(z.im) - 2 * half * half, factor * sin_(z.im)};
 }
 COMPLEX log1p_(Complex<T> z) {
   const bool near = std::abs(z.re) < T(0.5) && std::abs(z.im) < T(0.5);
@@ -94,10 +178,16 @@ COMPLEX scaled(Complex<T> z, T factor) { return {z.re * factor, z.im * factor}; 
 COMPLEX exp2_(Complex<T> z) { return exp_(scaled(z, T(M_LN2))); }
 COMPLEX log2_(Complex<T> z) { return scaled(log_(z), T(M_LOG2E)); }
 COMPLEX log10_(Complex<T> z) { return scaled(log_(z), T(M_LOG10E)); }
-COMPLEX power(Complex<T> a, Complex<T> b) {
-  if (a == 0) return b == 0 ? Complex<T>(1) : b.re > 0 ? Complex<T>(0) : Complex<T>(NaN, NaN);
-  return exp_(b * log_(a));
+static inline Complex<double> power(Complex<double> a, Complex<double> b) {  // exp(b log(a)), and XLA's special cases
+  const bool of_zero = (a.re == 0) & (a.im == 0), of_one = (a.re == 1) & (a.im == 0);
+  const bool by_zero = (b.re == 0) & (b.im == 0), by_one = (b.re == 1) & (b.im == 0), is_set = of_zero | of_one | by_zero | by_one;
+  const Complex<double> x(is_set ? 1. : a.re, is_set ? 0. : a.im), y(is_set ? 0. : b.re, is_set ? 0. : b.im), found = y * log_(x);
+  const bool is_none = of_zero & !by_zero & !((b.re > 0) & (b.im == 0));
+  const double more = is_none ? NaN : of_zero & !by_zero & !by_one ? -Inf : 0;
+  const Complex<double> result = exp_(Complex<double>(found.re + more, found.im + (is_none ? NaN : 0)));
+  return {result.re * (by_one ? a.re : 1), result.im + (by_one ? a.im : 0)};
 }
+static inline Complex<float> power(Complex<float> a, Complex<float> b) { return power(Complex<double>(a), Complex<double>(b)); }
 template <int n, class T> static inline Complex<T> power(Complex<T> z) {
   if constexpr (n < 0) return 1 / power<-n>(z);
   else if constexpr (n == 0) return 1;

@@ -7,8 +7,9 @@ the width, conversions to integers saturate (NaN becomes zero), division by zero
 from . import decompositions
 
 _TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
-// Partial redundancies stay: without them GCC (12) makes branches of selections, for which it has no vectors.
-#pragma GCC optimize("no-tree-pre")
+// Partial redundancies stay, and what follows of a condition is not looked for: else GCC (12) makes branches of selections,
+// for which it has no vectors.
+#pragma GCC optimize("no-tree-pre", "no-thread-jumps")
 #endif
 #include <cmath>
 #include <cstdint>
@@ -19,14 +20,24 @@ _TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
 #ifdef VECTOR_MATH
 #define SIMD(name) extern "C" { __attribute__((simd("notinbranch"))) float name##f(float); \
                                 __attribute__((simd("notinbranch"))) double name(double); }
-SIMD(sin) SIMD(cos) SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
+SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
 SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
 extern "C" { __attribute__((simd("notinbranch"))) float atan2f(float, float);
              __attribute__((simd("notinbranch"))) double atan2(double, double); }
+// By names that the compiler does not know: of the sine and the cosine of a number it makes one call, which has no vectors.
+#define ALONE __attribute__((simd("notinbranch"), const, nothrow))
+#define APART(name) extern "C" { ALONE float name##_alone_f(float) __asm__(#name "f"); \
+                                 ALONE double name##_alone(double) __asm__(#name); } \
+  static inline float name##_(float x) { return name##_alone_f(x); } \
+  static inline double name##_(double x) { return name##_alone(x); }
+APART(sin) APART(cos)
 #endif
 #define OVERLOAD(name) static inline float name##_(float x) { return name##f(x); } \
                        static inline double name##_(double x) { return name(x); }
-OVERLOAD(sin) OVERLOAD(cos) OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(asin) OVERLOAD(acos) OVERLOAD(atan)
+#ifndef VECTOR_MATH
+OVERLOAD(sin) OVERLOAD(cos)
+#endif
+OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(asin) OVERLOAD(acos) OVERLOAD(atan)
 OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
 template <int last, int n> static inline float horner(const float (&c)[n], float x) {
   if constexpr (last == 0) return c[0];
@@ -83,20 +94,26 @@ FUNCTION nan_to_num(T a) {
 }
 static inline float lgamma_(float x) { int sign; return lgammaf_r(x, &sign); }  // the others write to a global variable
 static inline double lgamma_(double x) { int sign; return lgamma_r(x, &sign); }
-FUNCTION digamma(T given) {  // by reflection, recurrence up to 10, and the asymptotic series there
-  double x = given, found = 0;
-  if (x == 0) return std::copysign(T(Inf), -given);
-  if (x < 0) {
-    const double part = x - std::trunc(x);
-    if (part == 0) return T(NaN);
-    found = -M_PI / std::tan(M_PI * part);
-    x = 1 - x;
+template <int end, int steps = end / 2> static inline double reciprocals(double& x) {  // of x, x + 1, ... up to `end`, two at a time
+  if constexpr (steps == 0) return 0;
+  else {
+    const bool is_near = x < end;
+    const double part = (is_near ? 2 * x + 1 : 0) / (x * (x + 1));
+    x = is_near ? x + 2 : x;
+    return reciprocals<end, steps - 1>(x) + part;
   }
-  for (; x < 10; ++x) found -= 1 / x;
-  const double y = 1 / (x * x);
+}
+template <int end> static inline double digamma_of(double x) {  // by its recurrence, and its series
+  const double near = reciprocals<end>(x), y = 1 / (x * x);
   const double series = y * (1. / 12 - y * (1. / 120 - y * (1. / 252 - y * (1. / 240 - y * (1. / 132 - y *
                         (691. / 32760 - y / 12))))));
-  return T(found + std::log(x) - 0.5 / x - series);
+  return log_(x) - (0.5 / x + series + near);
+}
+FUNCTION digamma(T given) {  // by reflection where it is negative
+  const double x = given, part = x - std::trunc(x), turned = tan_(M_PI * part);
+  const bool is_below = x < 0, is_pole = is_below & (part == 0);
+  const double mirrored = (is_below ? -M_PI : 0) / (is_below ? turned : 1), above = is_below ? 1 - x : x == 0 ? 1 : x;
+  return T(digamma_of<sizeof(T) == 8 ? 10 : 6>(above) + mirrored + (x == 0 ? std::copysign(Inf, -x) : is_pole ? NaN : 0));
 }
 FUNCTION xlogy(T a, T b) { return is_nan(b) ? b : a == 0 ? T(0) : a * std::log(b); }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
@@ -104,22 +121,27 @@ static inline bool out_of_range(int64_t distance, int width) { return distance <
 FUNCTION shift_left(T a, T b) { return out_of_range(b, width<T>) ? T(0) : T(Wrapping<T>(a) << b); }
 FUNCTION shift_right(T a, T b) { return out_of_range(b, width<T>) ? (a < 0 ? T(-1) : T(0)) : T(a >> b); }
 FUNCTION quotient(T a, T b) {
+  if constexpr (sizeof(T) < 8) {  // as doubles, of which the quotient's whole part is right, and for which there are vectors
+    const T down = T(int64_t(double(a) / double(b == 0 ? T(1) : b)));
+    return b == 0 ? T(-1) : down;
+  }
   if (b == 0) return T(-1);
   if (std::is_signed_v<T> && b == T(-1)) return negate(a);
   return T(a / b);
 }
 FUNCTION remainder_of(T a, T b) {
+  if constexpr (sizeof(T) < 8) return subtract(a, multiply(quotient(a, b), b));
   if (b == 0) return a;
   if (std::is_signed_v<T> && b == T(-1)) return T(0);
   return T(a % b);
 }
 FUNCTION modulus(T a, T b) {
-  T rest = remainder_of(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? add(rest, b) : rest;
+  const T rest = remainder_of(a, b), more = add(rest, b);
+  return (rest != 0) & ((rest < 0) != (b < 0)) ? more : rest;
 }
 FUNCTION floor_quotient(T a, T b) {
-  T down = quotient(a, b), rest = remainder_of(a, b);
-  return b != 0 && rest != 0 && (rest < 0) != (b < 0) ? subtract(down, T(1)) : down;
+  const T down = quotient(a, b), rest = remainder_of(a, b), below = subtract(down, T(1));
+  return (b != 0) & (rest != 0) & ((rest < 0) != (b < 0)) ? below : down;
 }
 FUNCTION float_modulus(T a, T b) {
   T rest = std::fmod(a, b);
