@@ -39,11 +39,15 @@ class Kernel:
     the length; on the tier `auto` short arrays come from the function itself until that has taken as long as tracing it
     would, and while the C++ compiler is at work. Elsewhere, and where there is no compiler, arrays are gone through in
     blocks, and each block size that is met is compiled once. In a graph that is being lowered the function is written out.
+
+    What computes the same of whole tensors may be given as `itself`. Then nothing waits: arrays of any length come from it
+    until it has taken so long, and while the compiler is at work.
     """
 
     function: Callable[..., Sequence[Tensor]]
     shared: int
     blocks: tuple[int, ...] = (_SMALL, _MEDIUM, _LARGE)
+    itself: Callable[..., Tensor] | None = None
     _bodies: dict[Any, Graph] = field(default_factory=dict)
     _seconds: dict[Any, float] = field(default_factory=dict)  # that the function itself has taken
 
@@ -51,12 +55,12 @@ class Kernel:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
         if graph.tracing and lowering.is_lowering():
             return self._spelled_out(count, inputs)
-        is_short, key = count <= _SHORT, self._key(1, inputs)
+        is_short, key = count <= _SHORT or self.itself is not None, self._key(1, inputs)
         if key in self._bodies or not self._runs_itself(key, _TRACING, is_short):
             native = self._native(key, is_short, inputs)
             if native is not None:
                 return self._by_parts(native, self._bodies[key].out_types, count, inputs)
-        if is_short and self._runs_itself(key, _COMPILING, is_short):
+        if self.itself is not None or (is_short and self._runs_itself(key, _COMPILING, is_short)):
             return self._timed(key, count, inputs)
         return self._by_blocks(count, inputs)
 
@@ -87,7 +91,7 @@ class Kernel:
 
     def _timed(self, key: Any, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
         start = time.perf_counter()
-        results = self._spelled_out(count, inputs)
+        results = self._spelled_out(count, inputs) if self.itself is None else [self.itself(*inputs)]
         self._seconds[key] = self._seconds.get(key, 0.0) + time.perf_counter() - start
         return results
 

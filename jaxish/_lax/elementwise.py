@@ -131,13 +131,13 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
 def div(x: ArrayLike, y: ArrayLike) -> Array:
     """Return x / y, integers rounded towards zero. An integer divided by zero has all bits set."""
     (a, b), weak = operands("div", ops.NUMBER, x, y)
-    return Array(torch.div(a, b) if a.dtype in ops.INEXACT.dtypes else unsigned.div(a, b), weak)
+    return Array(torch.div(a, b) if a.dtype in ops.INEXACT.dtypes else arithmetic.div(a, b), weak)
 
 
 def rem(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the remainder of x / y with the sign of x; for integers and y = 0, x itself."""
     (a, b), weak = operands("rem", ops.REAL, x, y)
-    return Array(torch.fmod(a, b) if a.dtype in ops.FLOATING.dtypes else unsigned.rem(a, b), weak)
+    return Array(torch.fmod(a, b) if a.dtype in ops.FLOATING.dtypes else arithmetic.rem(a, b), weak)
 
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:

@@ -9,7 +9,7 @@ from torch import Tensor
 from .._core.array import Array
 from .._core.typing import ArrayLike
 from .._tensors import chebyshev, incomplete
-from .._tensors.elementwise import Elementwise, NoSlope, widened
+from .._tensors.elementwise import Elementwise, NoSlope, compiled_when_long, widened
 from .._tensors.inverse_error_function import erf_inv_tensor
 from . import operands as ops
 from .operands import operand, operands
@@ -56,10 +56,12 @@ def digamma(x: ArrayLike) -> Array:
     return Array(psi(t), weak)
 
 
-def psi(t: Tensor) -> Tensor:
-    """Return digamma of a tensor."""
+def _psi(t: Tensor) -> Tensor:
     pole = (t <= 0) & (t == torch.floor(t))
     return torch.where(pole, math.nan, torch.digamma(torch.where(pole, 1.0, t)))
+
+
+psi = compiled_when_long(_psi, least=512)  # digamma of a tensor
 
 
 def _polygamma(m: Tensor, x: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Exponentials, logarithms, powers of e, trigonometry and their like: functions of one floating number."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,10 +27,17 @@ def _one(function: str, x: Any) -> tuple[Tensor, bool]:
     return a, weak
 
 
+def _of_one(function: str, operator: Callable[[Tensor], Tensor], x: Any) -> Array:
+    """Return what an operator of torch's makes of x, which is made inexact."""
+    if type(x) is Array and x._tensor.is_floating_point():
+        return Array(operator(tensor_of(x)), x._weak)
+    (a,), weak = promote_inexact(function, x)
+    return Array(arithmetic.of_complex(operator, a) if a.is_complex() else operator(a), weak)
+
+
 def exp(x: ArrayLike, /) -> Array:
     """Return e to the power x."""
-    a, weak = _one("exp", x)
-    return Array(torch.exp(a), weak)
+    return _of_one("exp", torch.exp, x)
 
 
 def exp2(x: ArrayLike, /) -> Array:
@@ -40,14 +48,12 @@ def exp2(x: ArrayLike, /) -> Array:
 
 def expm1(x: ArrayLike, /) -> Array:
     """Return e**x - 1, accurate near zero."""
-    a, weak = _one("expm1", x)
-    return Array(torch.expm1(a), weak)
+    return _of_one("expm1", torch.expm1, x)
 
 
 def log(x: ArrayLike, /) -> Array:
     """Return the natural logarithm of x."""
-    a, weak = _one("log", x)
-    return Array(torch.log(a), weak)
+    return _of_one("log", torch.log, x)
 
 
 def log2(x: ArrayLike, /) -> Array:
@@ -62,14 +68,12 @@ def log10(x: ArrayLike, /) -> Array:
 
 def log1p(x: ArrayLike, /) -> Array:
     """Return log(1 + x), accurate near zero."""
-    a, weak = _one("log1p", x)
-    return Array(torch.log1p(a), weak)
+    return _of_one("log1p", torch.log1p, x)
 
 
 def sqrt(x: ArrayLike, /) -> Array:
     """Return the square root of x."""
-    a, weak = _one("sqrt", x)
-    return Array(torch.sqrt(a), weak)
+    return _of_one("sqrt", torch.sqrt, x)
 
 
 def cbrt(x: ArrayLike, /) -> Array:
@@ -82,20 +86,17 @@ def cbrt(x: ArrayLike, /) -> Array:
 
 def sin(x: ArrayLike, /) -> Array:
     """Return the sine of x (radians)."""
-    a, weak = _one("sin", x)
-    return Array(torch.sin(a), weak)
+    return _of_one("sin", torch.sin, x)
 
 
 def cos(x: ArrayLike, /) -> Array:
     """Return the cosine of x (radians)."""
-    a, weak = _one("cos", x)
-    return Array(torch.cos(a), weak)
+    return _of_one("cos", torch.cos, x)
 
 
 def tan(x: ArrayLike, /) -> Array:
     """Return the tangent of x (radians)."""
-    a, weak = _one("tan", x)
-    return Array(torch.tan(a), weak)
+    return _of_one("tan", torch.tan, x)
 
 
 def arcsin(x: ArrayLike, /) -> Array:
@@ -124,20 +125,17 @@ def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def sinh(x: ArrayLike, /) -> Array:
     """Return the hyperbolic sine of x."""
-    a, weak = _one("sinh", x)
-    return Array(torch.sinh(a), weak)
+    return _of_one("sinh", torch.sinh, x)
 
 
 def cosh(x: ArrayLike, /) -> Array:
     """Return the hyperbolic cosine of x."""
-    a, weak = _one("cosh", x)
-    return Array(torch.cosh(a), weak)
+    return _of_one("cosh", torch.cosh, x)
 
 
 def tanh(x: ArrayLike, /) -> Array:
     """Return the hyperbolic tangent of x."""
-    a, weak = _one("tanh", x)
-    return Array(torch.tanh(a), weak)
+    return _of_one("tanh", torch.tanh, x)
 
 
 def arcsinh(x: ArrayLike, /) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes, narrow, selection, unsigned
+from .._core import dtypes, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_abstract
 from .._core.extended import compares_elements
 from .._core.promotion import convert, promote, promote_inexact
@@ -99,7 +99,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _refuse("floor_divide", a, "c")
     if a.is_floating_point():
         return Array(torch.div(a, b, rounding_mode="floor"), weak)
-    return Array(unsigned.floor_divide(a, b), weak)
+    return Array(arithmetic.floor_divide(a, b), weak)
 
 
 @shown_as_jit()
@@ -109,7 +109,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     _refuse("remainder", a, "c")
     if a.is_floating_point():
         return Array(torch.remainder(a, b), weak)
-    return Array(unsigned.remainder(a, _one_for_zero(b)), weak)
+    return Array(arithmetic.remainder(a, b), weak)
 
 
 def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -125,11 +125,7 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if a.is_floating_point():
         return Array(torch.fmod(a, b), weak)
     both_bool = all(as_array(x)._tensor.dtype is torch.bool for x in (x1, x2))
-    return Array(unsigned.rem(a, b if both_bool else _one_for_zero(b)), weak)
-
-
-def _one_for_zero(divisor: Tensor) -> Tensor:
-    return selection.where(divisor == 0, narrow.full((), 1, divisor.dtype, divisor.device), divisor)
+    return Array((arithmetic.rem if both_bool else arithmetic.fmod)(a, b), weak)
 
 
 @shown_as_jit()

@@ -6,20 +6,40 @@ at its bounds, x**0.0 has no derivative at zero.
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._core import selection, unsigned
+from .._core import narrow, selection, unsigned
 from .._core.graph import is_plain_evaluation
 from .._core.operations import shown_as
-from .elementwise import Elementwise
+from .elementwise import Elementwise, compiled_when_long
 
 _ABSOLUTE = Elementwise("abs", torch.abs, (lambda x: torch.where(x >= 0, 1.0, -1.0).to(x.dtype),))
 
 
+# torch computes them of complex numbers one at a time, by functions of C++'s that take forty times as long as vectors do.
+_MANY_COMPLEX = 512
+_OF_COMPLEX: dict[Any, Callable[[Tensor], Tensor]] = {
+    f: compiled_when_long(f, _MANY_COMPLEX)
+    for f in (
+        torch.exp, torch.expm1, torch.log, torch.log1p, torch.sqrt, torch.abs,
+        torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh, torch.tanh,
+    )
+}  # fmt: skip
+
+
+def of_complex(operator: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    """Return what an operator of torch's makes of complex numbers."""
+    return _OF_COMPLEX[operator](z)
+
+
 def absolute(x: Tensor) -> Tensor:
     """Return |x|; the derivative at zero is 1."""
+    if x.dtype.is_complex:
+        return of_complex(torch.abs, x)
     return unsigned.abs(x) if not x.dtype.is_floating_point or is_plain_evaluation() else _ABSOLUTE(x)
 
 
@@ -97,10 +117,14 @@ def _pow_slope(x: Tensor, y: Tensor) -> Tensor:
 def _pow(x: Tensor, y: Tensor) -> Tensor:
     if not x.dtype.is_complex:
         return torch.pow(x, y)
-    one = torch.ones((), dtype=x.dtype, device=x.device)
-    return selection.where((x == 0) & (y == 0), one, torch.pow(x, y))  # torch's is NaN
+    return _complex_pow(x, y)
 
 
+def _complex_pow_of(x: Tensor, y: Tensor) -> Tensor:
+    return torch.pow(selection.where((x == 0) & (y == 0), 1, x), y)  # torch's power of two zeros is NaN
+
+
+_complex_pow = compiled_when_long(_complex_pow_of, _MANY_COMPLEX)
 _POW = Elementwise("pow", _pow, (_pow_slope, lambda x, y: torch.log(selection.where(x == 0, 1, x)) * torch.pow(x, y)))
 
 
@@ -146,6 +170,20 @@ _CBRT = Elementwise("cbrt", _cbrt, (lambda x: 1 / (3 * torch.square(_CBRT(x))),)
 def cbrt(x: Tensor) -> Tensor:
     """Return the real cube root."""
     return _CBRT(x)
+
+
+# Quotients of integers, for which XLA has a value where torch raises (`unsigned`): up to ten operators.
+
+div = compiled_when_long(unsigned.div)
+rem = compiled_when_long(unsigned.rem)
+floor_divide = compiled_when_long(unsigned.floor_divide)
+remainder = compiled_when_long(lambda x, y: unsigned.remainder(x, one_for_zero(y)))
+fmod = compiled_when_long(lambda x, y: unsigned.rem(x, one_for_zero(y)))
+
+
+def one_for_zero(divisor: Tensor) -> Tensor:
+    """Return integers with one in place of zero."""
+    return unsigned.via_bits(lambda y: selection.where(y == 0, narrow.full((), 1, y.dtype, y.device), y), divisor)
 
 
 def round_away_from_zero(x: Tensor) -> Tensor:

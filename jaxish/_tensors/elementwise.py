@@ -5,6 +5,7 @@ batch dimensions and runs the same function; differentiation multiplies by the p
 functions of the operands made of torch operators and other primitives, so that they nest.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from torch import Tensor
 from .._compile.kernels import Kernel
 from .._compile.structured import Opaque
 from .._core.dimensions import broadcast_shape
+from .._core.graph import is_plain_evaluation
 from .._core.primitive import Dims, Primitive, TensorType, differentiable
 from .._core.target import Target
 
@@ -31,6 +33,42 @@ def widened(function: Function) -> Function:
         return function(*(t.float() for t in tensors)).to(tensors[0].dtype)
 
     return run
+
+
+def compiled_when_long(function: Function, least: int = 1) -> Function:
+    """Return an elementwise function of one or two tensors that is one C++ function on a CPU once it has taken long.
+
+    It is for what is several of torch's operators, or one that has no vectors. Arrays of fewer elements than `least` stay
+    with them: a call of the C++ function takes as long as five operators.
+    """
+    of_rows = Kernel(lambda _, *rows: [function(*rows)], shared=0, itself=function)
+    by_number = Kernel(lambda _, y, x: [function(x, y)], shared=1, itself=lambda y, x: function(x, y))
+    of_number = Kernel(lambda _, x, y: [function(x, y)], shared=1, itself=function)
+
+    @functools.wraps(function)
+    def run(x: Tensor, *others: Tensor) -> Tensor:
+        if not is_plain_evaluation() or type(x) is not Tensor or not x.is_cpu:
+            return function(x, *others)
+        if max(x.numel(), *(t.numel() for t in others), 0) < least:
+            return function(x, *others)
+        if not others or x.shape == others[0].shape:
+            return _shaped(of_rows(x.numel(), *map(_row, (x, *others))), x)
+        (y,) = others
+        if not y.dim():
+            return _shaped(by_number(x.numel(), y, _row(x)), x)
+        if not x.dim() and y.numel():
+            return _shaped(of_number(y.numel(), x, _row(y)), y)
+        return function(x, y)
+
+    return run
+
+
+def _row(x: Tensor) -> Tensor:
+    return x if x.dim() == 1 else x.reshape(-1)
+
+
+def _shaped(results: Sequence[Tensor], like: Tensor) -> Tensor:
+    return results[0] if like.dim() == 1 else results[0].reshape(like.shape)
 
 
 @dataclass(frozen=True)
