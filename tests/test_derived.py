@@ -1,6 +1,7 @@
 """Graphs made of graphs: which results depend on which inputs, by what torch's own derivatives say; parts, and their code."""
 
 import gc
+import pickle
 from typing import Any
 
 import pytest
@@ -56,3 +57,10 @@ def test_the_code_of_a_graph_is_written_when_it_runs():
     del traced, part, inputs, outputs
     gc.collect()
     assert len(graph._sources) == before
+
+
+def test_the_module_of_a_graph_can_be_pickled():
+    x = torch.arange(3.0)
+    traced = graph.trace(lambda x: [torch.sin(x) * 2], [TensorType.of(x)]).graph
+    (found,) = pickle.loads(pickle.dumps(traced.module))(x)
+    torch.testing.assert_close(found, torch.sin(x) * 2)

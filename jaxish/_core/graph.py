@@ -556,6 +556,9 @@ class GraphModule(fx.GraphModule):
         assert self.forward is not None  # that it is asked for writes it
         return super().code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return fx.GraphModule(self, self.graph, self._get_name()).__reduce__()
+
     def write(self) -> None:
         """Write the function that runs the graph."""
         super().recompile()
