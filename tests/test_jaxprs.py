@@ -131,6 +131,8 @@ TEXTS = {
     "functions that JAX has jitted": (
         lambda j: lambda x: [getattr(j.numpy, f)(x) for f in ("round", "cumsum", "sort", "tril", "flip", "isinf")],
         (M,)),
+    "arrays of weak numbers": (
+        lambda j: lambda a, b: (j.numpy.array([a, b]), j.numpy.array([[a], [b]]), j.numpy.float32(a), a.astype("float32")), (1.0, 2.0)),
     "clip": (lambda j: lambda x: j.numpy.clip(x, 0, 1), (V,)),
     "remainder": (lambda j: lambda x, y: x % y, (V, 2.0)),
     "square and sign": (lambda j: lambda x: (j.numpy.square(x), j.lax.square(x), j.numpy.sign(x)), (V,)),

@@ -256,7 +256,7 @@ def _reversed(r: Any, out: ShapedArray, x: Atom, dims: Sequence[int]) -> Atom:
 
 def _concatenate(r: Any, out: ShapedArray, parts: Sequence[Atom], dim: int = 0) -> Atom:
     parts = [converted(r, p, out.dtype) for p in parts if len(p.aval.shape) == out.ndim]
-    return r.emit("concatenate", parts, {"dimension": dim % out.ndim}, out)
+    return parts[0] if len(parts) == 1 else r.emit("concatenate", parts, {"dimension": dim % out.ndim}, out)
 
 
 def _stacked(r: Any, out: ShapedArray, parts: Sequence[Atom], dim: int = 0) -> Atom:

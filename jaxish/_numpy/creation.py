@@ -13,7 +13,7 @@ from .._core import dtypes, graph, narrow, transfers
 from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
 from .._core.dimensions import canonical_shape, expanded
 from .._core.extended import fills_elements, moves_elements, refuse
-from .._core.promotion import cast, check_fits, convert, tensor
+from .._core.promotion import cast, check_fits, convert, shown, tensor
 from .._core.torch_tensors import from_torch
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -78,6 +78,7 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
         if not copy and (target is None or (target is t.dtype and not x._weak)):
             return x
         if target is None or target is t.dtype:
+            t = t if target is None else shown(x, target)
             return Array(t.clone() if copy and not graph.tracing else t, x._weak and target is None)
         return Array(converted(t, target))
     if isinstance(x, _PYTHON_SCALARS) and not isinstance(x, np.generic):
@@ -193,14 +194,14 @@ def _plain(x: Any) -> Any:
 
 def _stack(x: Any, target: torch.dtype) -> Tensor:
     if not isinstance(x, list | tuple):
-        return _from_object(x, target, False)._tensor
+        return shown(x, target) if isinstance(x, Array) else _from_object(x, target, False)._tensor
     if not x:
         return torch.empty((0,), dtype=target, device=torch_device(None))
-    parts = [_stack(v, target) for v in x]
-    shapes = {tuple(p.shape) for p in parts}
+    rows = [_stack(v, target).unsqueeze(0) for v in x]
+    shapes = {tuple(row.shape[1:]) for row in rows}
     if len(shapes) > 1:
         raise TypeError(f"Cannot make an array of elements with different shapes: {sorted(shapes)}. Pad them first.")
-    return torch.stack(parts)
+    return torch.cat(rows)
 
 
 @moves_elements(0)
@@ -440,7 +441,7 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
             DeprecationWarning,
             stacklevel=2,
         )
-    found = convert(t, target)
+    found = shown(x, target) if type(x) is Array and not t.is_complex() else convert(t, target)
     if device is None:
         return laid_out_like(Array(found), x)
     return placed(Array(found.to(torch_device(device))), device)
