@@ -39,6 +39,7 @@ ON_THE_CPU = {
     "_export/container.py:_tensor": "what a file holds, which is moved where the function is called",
     "_lax/linalg/primitives.py:_with_left_eigenvectors": "LAPACK's results, which are moved",
     "_lax/linalg/primitives.py:_schur": "LAPACK's results, which are moved",
+    "_lax/random_bits.py:_drawn": "what NumPy drew, which is moved",
     "_numpy/indexing.py:_numpy_item": "a mask, of whose values index arrays are made, which are moved",
     "_experimental/sparse/linalg.py:run": "what SciPy's sparse solver computed",
     "_random/uniforms.py:_constant_cut": "numbers, of which Python floats are made",
