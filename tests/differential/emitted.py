@@ -102,8 +102,10 @@ def _defined(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
             return ~(np.isinf(x / y) & np.isfinite(x) & (y != 0))
     if name in ("sinh", "cosh"):  # torch's overflow early
         return ~(np.abs(x) > 88)
-    if name == "digamma":  # below zero torch's reflection cancels
-        return x >= 0
+    if name == "digamma":  # below zero torch's reflection cancels, and at the root between one and two its series
+        return (x >= 0) & (np.abs(x - 1.46) > 0.1)
+    if name == "lgamma":  # torch's overflows early
+        return ~(x > 4e36)
     if name == "logaddexp2":  # where the result is zero, torch's is what rounding leaves
         return x != -1
     return np.abs(y) < 0.9 if name == "tanh_backward" else np.ones(x.shape, bool)
