@@ -103,7 +103,7 @@ def _defined(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if name in ("sinh", "cosh"):  # torch's overflow early
         return ~(np.abs(x) > 88)
     if name == "digamma":  # below zero torch's reflection cancels, and at the root between one and two its series
-        return (x >= 0) & (np.abs(x - 1.46) > 0.1)
+        return (x >= 0) & (np.abs(x - 1.46) > 0.4)
     if name == "lgamma":  # torch's overflows early
         return ~(x > 4e36)
     if name == "logaddexp2":  # where the result is zero, torch's is what rounding leaves
