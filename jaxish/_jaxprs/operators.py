@@ -435,8 +435,8 @@ def _extreme_index(name: str) -> Rule:
         if dim is None or keepdim or not x.aval.shape:
             return None
         axes = (dim % len(x.aval.shape),)
-        made = r.writer_of(x)
-        if made is not None and made.primitive.name == "stop_gradient":  # positions have no derivative anyway
+        # Positions have no derivative anyway; torch 2.9 detaches twice.
+        while (made := r.writer_of(x)) is not None and made.primitive.name == "stop_gradient":
             x = made.invars[0]
         return r.emit(name, [x], {"axes": axes, "index_dtype": out.dtype}, out)
 
