@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from jaxish._core import derived, graph
+from jaxish._core import derived, graph, graph_module
 from jaxish._core.graph import TensorType
 
 
@@ -43,20 +43,20 @@ def test_what_is_written_into_memory_is_reached(function):
 
 def test_the_code_of_a_graph_is_written_when_it_runs():
     given = [torch.tensor([1.0, 2.0]), torch.tensor(3.0)]
-    before = {*graph._sources}
+    before = {*graph_module._sources}
     traced = graph.trace(through_a_view, [TensorType.of(t) for t in given]).graph
     inputs = traced.module.graph.find_nodes(op="placeholder")
     outputs: Any = traced.module.graph.output_node().args[0]
     part = derived.subgraph(traced, inputs, outputs[:2])
-    assert not {*graph._sources} - before
+    assert not {*graph_module._sources} - before
     for found, wanted in zip(part(*given), through_a_view(*given), strict=False):
         torch.testing.assert_close(found, wanted)
-    written = {*graph._sources} - before
+    written = {*graph_module._sources} - before
     assert len(written) == 1
     assert "def forward" in traced.module.code
     del traced, part, inputs, outputs
     gc.collect()
-    assert not written & graph._sources.keys()
+    assert not written & graph_module._sources.keys()
 
 
 def test_the_module_of_a_graph_can_be_pickled():

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, fx
 
 from . import axes, duals
-from .graph import Graph, GraphModule, TensorType, has_effects, trace
+from .graph import Graph, TensorType, has_effects, trace
+from .graph_module import GraphModule
 from .nodes import calls_for_effect, depends_on, storage_of, writers_to
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 

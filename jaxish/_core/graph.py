@@ -18,12 +18,10 @@ Private torch API used here (tried on 2.13): FakeTensorMode, `_disable_current_m
 """
 
 import cmath
-import linecache
 import operator
 import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -39,12 +37,12 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch.fx.graph import _register_custom_builtin
-from torch.fx.graph_module import _loader
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import config, dtypes, duals, dynamo, errors, fake_results, functorch, nodes, symbolic_shapes, symbolic_sizes
+from .graph_module import GraphModule
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
 from .user_frames import users_line
@@ -542,39 +540,6 @@ def origin(tensor: Tensor) -> str:
 _NOT_RECORDED = {torch.ops.prim.device.default, torch.ops.aten.sym_size.int, torch.ops.aten.is_same_size.default}
 
 
-class GraphModule(fx.GraphModule):
-    """A module whose code is written when somebody asks for it: two thirds of all graphs only become parts of others."""
-
-    def recompile(self) -> Any:
-        """Have the code written anew."""
-        cls: Any = type(self)  # FX makes a class for each module
-        cls.forward = _Unwritten()
-
-    @property
-    def code(self) -> str:
-        """The text of the function that runs the graph."""
-        assert self.forward is not None  # that it is asked for writes it
-        return super().code
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return fx.GraphModule(self, self.graph, self._get_name()).__reduce__()
-
-    def write(self) -> None:
-        """Write the function that runs the graph."""
-        super().recompile()
-        weakref.finalize(self, _forget_source, type(self).forward.__code__.co_filename).atexit = False
-
-
-class _Unwritten:
-    """In place of a function, which is written when it is read."""
-
-    def __get__(self, module: GraphModule | None, owner: type) -> Any:
-        if module is None:
-            return self
-        module.write()
-        return module.forward
-
-
 @dataclass(eq=False)
 class Graph:
     """A pure function of tensors: `graph(*inputs)` returns a list of tensors.
@@ -735,14 +700,7 @@ def trace(
     return ClosedGraph(graph, tuple(recorder.captured))
 
 
-_sources: dict[str, str] = _loader.eval_cache
 _FAKE_RESULTS = 20_000  # types of results that FakeTensorMode remembers, one for each operator and constant
-
-
-def _forget_source(name: str) -> None:
-    # FX keeps the text of every function that it has made, for tracebacks.
-    _sources.pop(name, None)
-    linecache.cache.pop(name, None)
 
 
 def dynamic_shape_error(error: Exception) -> Exception:

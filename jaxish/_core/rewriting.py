@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import fx
 
-from .graph import GraphModule
+from .graph_module import GraphModule
 
 
 def rewritten(
