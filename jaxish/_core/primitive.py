@@ -344,6 +344,18 @@ def batch_front(tensor: Tensor, dim: int | None, size: int) -> Tensor:
     return tensor.unsqueeze(0).expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
 
+def batches_aligned(tensors: Sequence[Tensor], dims: Dims) -> list[Tensor]:
+    """Return operands of an elementwise function with their batch dimensions in front, so that they broadcast together."""
+    rank = max(t.dim() - (d is not None) for t, d in zip(tensors, dims, strict=True))
+    aligned = []
+    for tensor, dim in zip(tensors, dims, strict=True):
+        if dim is not None:
+            tensor = tensor.movedim(dim, 0)
+            tensor = tensor.reshape(tensor.shape[0], *(1,) * (rank + 1 - tensor.dim()), *tensor.shape[1:])
+        aligned.append(tensor)
+    return aligned
+
+
 def instantiate(tangent: Tensor | None, primal: Tensor) -> Tensor:
     """Return a tangent or cotangent, a None made zeros of the primal's type."""
     return torch.zeros_like(primal) if tangent is None else tangent

@@ -16,7 +16,7 @@ from .._compile.kernels import FEW_BLOCKS, Kernel
 from .._compile.structured import Opaque
 from .._core.dimensions import broadcast_shape
 from .._core.graph import TensorType
-from .._core.primitive import Dims
+from .._core.primitive import Dims, batches_aligned
 
 _MASK = 0xFFFFFFFF
 
@@ -47,14 +47,7 @@ class Cipher(Opaque):
         return [word.reshape(shape) for word in self._rows(shape.numel(), *(r.reshape(-1) for r in rows))]
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        rank = max(t.dim() - (d is not None) for t, d in zip(inputs, dims, strict=True))
-        aligned = []
-        for tensor, dim in zip(inputs, dims, strict=True):
-            if dim is not None:
-                tensor = tensor.movedim(dim, 0)
-                tensor = tensor.reshape(tensor.shape[0], *(1,) * (rank + 1 - tensor.dim()), *tensor.shape[1:])
-            aligned.append(tensor)
-        return self(*aligned), [0] * self.results
+        return self(*batches_aligned(inputs, dims)), [0] * self.results
 
 
 def rotated(x: Tensor, distance: int) -> Tensor:

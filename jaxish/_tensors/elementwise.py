@@ -18,7 +18,7 @@ from .._compile.kernels import Kernel
 from .._compile.structured import Opaque
 from .._core.dimensions import broadcast_shape
 from .._core.graph import is_plain_evaluation
-from .._core.primitive import Dims, Primitive, TensorType, differentiable
+from .._core.primitive import Dims, Primitive, TensorType, batches_aligned, differentiable
 from .._core.target import Target
 
 Function = Callable[..., Tensor]
@@ -151,15 +151,7 @@ class _ElementwisePrimitive(Primitive):
         return [(contracted or self._run)(*inputs)]
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        rank = max(t.dim() - (d is not None) for t, d in zip(inputs, dims, strict=True))
-        aligned = []
-        for tensor, dim in zip(inputs, dims, strict=True):
-            if dim is not None:
-                tensor = tensor.movedim(dim, 0)
-                missing = rank - (tensor.dim() - 1)
-                tensor = tensor.reshape(tensor.shape[0], *(1,) * missing, *tensor.shape[1:])
-            aligned.append(tensor)
-        return self(*aligned), [0]
+        return self(*batches_aligned(inputs, dims)), [0]
 
     def _partial(self, position: int, primals: Sequence[Tensor]) -> Tensor | None:
         if self.partials is None:
