@@ -5,12 +5,14 @@ import importlib
 import jax
 import numpy as np
 import pytest
+import torch
 from composition_cases import cases
 from compositions import Case, function_of, loss_of
 from oracle import agree, compare_values
 
 import jaxish
 import jaxish.extend.core
+from jaxish.interop import from_torch_function
 
 V = np.arange(1.0, 4.0, dtype=np.float32)
 M = np.arange(12.0, dtype=np.float32).reshape(3, 4)
@@ -38,7 +40,7 @@ def nested(j):
     return lambda c, xs: j.lax.scan(step, c, xs)
 
 
-def customised(j):
+def customised(j, zeros=False):
     @j.custom_jvp
     def f(x):
         return j.numpy.sin(x)
@@ -46,11 +48,11 @@ def customised(j):
     def rule(primals, tangents):
         return f(*primals), tangents[0]
 
-    f.defjvp(rule)
+    f.defjvp(rule, symbolic_zeros=zeros)
     return lambda x: f(x) * x
 
 
-def with_a_pullback(j):
+def with_a_pullback(j, zeros=False):
     @j.custom_vjp
     def f(x):
         return j.numpy.sin(x)
@@ -61,7 +63,7 @@ def with_a_pullback(j):
     def backward(x, cotangent):
         return (cotangent * x,)
 
-    f.defvjp(forward, backward)
+    f.defvjp(forward, backward, symbolic_zeros=zeros)
     return lambda x: f(x) * x
 
 
@@ -129,7 +131,7 @@ TEXTS = {
     "where": (lambda j: lambda x: j.numpy.where(x > 0, x, 0.0) + j.numpy.where(x > 0, 1, 2.0), (V,)),
     "where in a batch": (lambda j: j.vmap(lambda x: j.numpy.where(x > 0, x, -x)), (V,)),
     "functions that JAX has jitted": (
-        lambda j: lambda x: [getattr(j.numpy, f)(x) for f in ("round", "cumsum", "sort", "tril", "flip", "isinf")],
+        lambda j: lambda x: [getattr(j.numpy, f)(x) for f in ("round", "cumsum", "sort", "tril", "triu", "flip", "isinf")],
         (M,)),
     "arrays of weak numbers": (
         lambda j: lambda a, b: (j.numpy.array([a, b]), j.numpy.array([[a], [b]]), j.numpy.float32(a), a.astype("float32")), (1.0, 2.0)),
@@ -148,6 +150,8 @@ TEXTS = {
     "softmax": (lambda j: lambda x: (j.nn.softmax(x), j.nn.log_softmax(x, 0)), (M,)),
     "attention": (lambda j: lambda q, k: j.nn.softmax(q @ k.T / j.numpy.sqrt(4)) @ k, (M, M)),
     "checkpoint": (lambda j: j.checkpoint(lambda x: j.numpy.sin(j.numpy.sin(x))), (S,)),
+    "checkpoint in a loop": (lambda j: j.checkpoint(lambda x: j.numpy.sin(x), prevent_cse=False), (S,)),
+    "symbolic zeros": (lambda j: lambda x: customised(j, True)(x) + with_a_pullback(j, True)(x), (S,)),
     "custom_jvp": (customised, (S,)),
     "custom_vjp": (with_a_pullback, (S,)),
     "permutation of pivots": (lambda j: lambda p: j.lax.linalg.lu_pivots_to_permutation(p, 4), (np.array([2, 1, 2], np.int32),)),
@@ -158,6 +162,15 @@ TEXTS = {
 def test_text_is_jaxs(name):
     make, args = TEXTS[name]
     assert str(jaxish.make_jaxpr(make(jaxish))(*args)) == str(jax.make_jaxpr(make(jax))(*args))
+
+
+def test_gelu_of_torch_is_written_out():
+    """torch's exact gelu, which jax.nn's is not made of, in JAX's words."""
+    jaxpr = jaxish.make_jaxpr(from_torch_function(torch.nn.functional.gelu))(V)
+    (call,) = jaxpr.eqns
+    assert {e.primitive.name for e in call.params["jaxpr"].eqns} == {"neg", "mul", "erfc"}
+    (found,) = jaxish.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, V)
+    np.testing.assert_allclose(found, jax.nn.gelu(V, approximate=False), rtol=1e-6)
 
 
 # Keys, and named axes that have a size but no lanes.

@@ -284,7 +284,8 @@ def _custom_jvp_call(
     symbolic_zeros: bool = False,
 ) -> list[Array]:
     body = graph_of(call_jaxpr)
-    return _arrays(CustomJVPCall(body, num_consts, jvp_jaxpr_fun, name)(*_tensors(args, body.in_types)))
+    call = CustomJVPCall(body, num_consts, jvp_jaxpr_fun, name, symbolic_zeros)
+    return _arrays(call(*_tensors(args, body.in_types)))
 
 
 def _custom_vjp_call(
@@ -294,16 +295,19 @@ def _custom_vjp_call(
     num_consts: int,
     name: str = "",
     bwd: Any = None,
+    symbolic_zeros: bool = False,
     **_options: Any,
 ) -> list[Array]:
     body = graph_of(call_jaxpr)
-    call = CustomVJPCall(body, fwd_jaxpr_thunk, num_consts, (), name, bwd)
+    call = CustomVJPCall(body, fwd_jaxpr_thunk, num_consts, (), name, bwd, symbolic_zeros)
     return _arrays(call(*_tensors(args, body.in_types)))
 
 
-def _checkpoint(*args: Any, jaxpr: Jaxpr | ClosedJaxpr, policy: Any, **_options: Any) -> list[Array]:
+def _checkpoint(
+    *args: Any, jaxpr: Jaxpr | ClosedJaxpr, policy: Any, prevent_cse: Any = True, **_options: Any
+) -> list[Array]:
     body = graph_of(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, []))
-    return _arrays(Checkpoint(body, policy)(*_tensors(args, body.in_types)))
+    return _arrays(Checkpoint(body, policy, prevent_cse)(*_tensors(args, body.in_types)))
 
 
 # ---------------------------------------------------------------------------------------------------------- the table

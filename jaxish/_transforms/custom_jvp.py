@@ -40,13 +40,16 @@ class CustomJVPCall(Primitive):
     __name__ = "custom_jvp_call"
     rules = ("rule",)
 
-    def __init__(self, body: Graph, captured: int, rule: Rule, function_name: str) -> None:
+    def __init__(
+        self, body: Graph, captured: int, rule: Rule, function_name: str, symbolic_zeros: bool = False
+    ) -> None:
         self.body, self.captured, self.rule, self.function_name = body, captured, rule, function_name
+        self.symbolic_zeros = symbolic_zeros
 
     def equation(self) -> tuple[str, dict[str, Any]] | None:
         return self.__name__, {
             "name": self.function_name, "call_jaxpr": self.body, "jvp_jaxpr_fun": self.rule,
-            "num_consts": self.captured, "symbolic_zeros": False,
+            "num_consts": self.captured, "symbolic_zeros": self.symbolic_zeros,
         }  # fmt: skip
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
@@ -60,7 +63,8 @@ class CustomJVPCall(Primitive):
         name = popped_axis()
         body, out_dims = derived.mapped(self.body, dims, size, name, _has_tangent)
         rule = _mapped_jvp_rule(self.rule, argument_dims, out_dims, size, name)
-        return CustomJVPCall(body, self.captured, rule, self.function_name)(*inputs), out_dims
+        rule.__name__ = name_of(self.rule)
+        return CustomJVPCall(body, self.captured, rule, self.function_name, self.symbolic_zeros)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         self._check_closure(tangents)
@@ -197,7 +201,7 @@ class custom_jvp(CustomFunction):
 
         program, rule = self._cached("jvp", nondiff, arrays, spec, make)
         closed = program.closed
-        call = CustomJVPCall(closed.graph, len(closed.captured), rule, name_of(self.fun))
+        call = CustomJVPCall(closed.graph, len(closed.captured), rule, name_of(self.fun), self.symbolic_zeros)
         results = call(*closed.closure(), *map(tensor_of, arrays))
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
 

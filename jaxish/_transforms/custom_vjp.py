@@ -46,14 +46,15 @@ class CustomVJPCall(Primitive):
     def __init__(
         self, body: Graph, forward: Callable[[tuple[bool, ...]], "_ForwardRule"], captured: int,
         written: Sequence[Ref | int] = (), function_name: str = "", bwd: Callable[..., Any] | None = None,
+        symbolic_zeros: bool = False,
     ) -> None:  # fmt: skip
         self.body, self.forward, self.captured, self.written = body, forward, captured, tuple(written)
-        self.function_name, self.bwd = function_name, bwd
+        self.function_name, self.bwd, self.symbolic_zeros = function_name, bwd, symbolic_zeros
 
     def equation(self) -> tuple[str, dict[str, Any]] | None:
         return self.__name__, {
             "name": self.function_name, "call_jaxpr": self.body, "fwd_jaxpr_thunk": self.forward, "bwd": self.bwd,
-            "num_consts": self.captured, "symbolic_zeros": False,
+            "num_consts": self.captured, "symbolic_zeros": self.symbolic_zeros,
         }  # fmt: skip
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
@@ -70,8 +71,8 @@ class CustomVJPCall(Primitive):
         body, out_dims = derived.mapped(self.body, dims, size, name)
         forward = functools.cache(lambda perturbed: self.forward(perturbed).mapped(size, argument_dims, name))
         forward.__name__ = name_of(self.forward)
-        call = CustomVJPCall(body, forward, self.captured, self.written, self.function_name, self.bwd)
-        return call(*inputs), out_dims
+        shown = (self.function_name, self.bwd, self.symbolic_zeros)
+        return CustomVJPCall(body, forward, self.captured, self.written, *shown)(*inputs), out_dims
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         level = differentiating_level()
@@ -216,7 +217,7 @@ class custom_vjp(CustomFunction):
         written = () if program.uses is None else program.uses.written
         rule = functools.cache(lambda perturbed: self._consistent(forward(perturbed)[1], program))
         rule.__name__ = name_of(self.fwd)
-        call = CustomVJPCall(body, rule, captured, written, name_of(self.fun), self.bwd)
+        call = CustomVJPCall(body, rule, captured, written, name_of(self.fun), self.bwd, self.symbolic_zeros)
         inputs = [*program.closure(arrays), *tensors]
         results = program.settled(call(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))

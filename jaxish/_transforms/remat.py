@@ -40,12 +40,15 @@ class Checkpoint(Primitive):
     __name__ = "checkpoint"
     rules = ("policy",)
 
-    def __init__(self, body: Graph, policy: "Policy | None") -> None:
-        self.body, self.policy = body, policy
+    def __init__(self, body: Graph, policy: "Policy | None", prevent_cse: bool | Sequence[bool] = True) -> None:
+        self.body, self.policy, self.prevent_cse = body, policy, prevent_cse
 
     def equation(self) -> tuple[str, dict[str, Any]] | None:
-        params = {"jaxpr": self.body, "prevent_cse": True, "differentiated": False, "policy": self.policy}
-        return "remat2", params
+        asked = {"prevent_cse": self.prevent_cse, "policy": self.policy}
+        return "remat2", {"jaxpr": self.body, "differentiated": False, **asked}
+
+    def _of(self, body: Graph) -> "Checkpoint":
+        return Checkpoint(body, self.policy, self.prevent_cse)
 
     @property
     def save(self) -> Callable[[fx.Node], bool]:
@@ -63,10 +66,10 @@ class Checkpoint(Primitive):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         body, out_dims = derived.mapped(self.body, dims, size, popped_axis())
-        return Checkpoint(body, self.policy)(*inputs), out_dims
+        return self._of(body)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return derived.jvp_rule(self.body, lambda body: Checkpoint(body, self.policy), primals, tangents)
+        return derived.jvp_rule(self.body, self._of, primals, tangents)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
@@ -149,7 +152,8 @@ def checkpoint(
         check_aliases(arrays, lambda: names, lambda: described(fun), "checkpoint")
         program = trace_program(fun, arrays, given.rebuild, names, "checkpoint")
         inputs = [*program.closure(arrays), *map(tensor_of, arrays)]
-        results = program.settled(Checkpoint(program.closed.graph, policy)(*inputs), arrays, inputs)
+        call = Checkpoint(program.closed.graph, policy, prevent_cse)
+        results = program.settled(call(*inputs), arrays, inputs)
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
 
     return checkpointed
