@@ -235,6 +235,12 @@ def test_rng_uniform_in_programs():
     exactly(lambda j: str(j.make_jaxpr(lambda a, b: j.lax.rng_uniform(a, b, (2, 3)))(0, 4)))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "complex64"])
+def test_rng_uniform_of_what_has_no_order(dtype):
+    with pytest.raises(TypeError, match="integers and floating-point numbers"):  # JAX aborts the process
+        jaxish.lax.rng_uniform(jnp.zeros((), dtype), jnp.ones((), dtype), (3,))
+
+
 @pytest.mark.parametrize("bad", [
     lambda j: j.lax.rng_uniform(0, 1.0, (3,)),
     lambda j: j.lax.rng_uniform(np.zeros(2), np.ones(2), (3,)),
