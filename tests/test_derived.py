@@ -1,7 +1,9 @@
 """Graphs made of graphs: which results depend on which inputs, by what torch's own derivatives say; parts, and their code."""
 
+import concurrent.futures
 import gc
 import pickle
+import sys
 from typing import Any
 
 import pytest
@@ -57,6 +59,26 @@ def test_the_code_of_a_graph_is_written_when_it_runs():
     del traced, part, inputs, outputs
     gc.collect()
     assert not written & graph_module._sources.keys()
+
+
+def test_the_code_of_a_graph_is_written_by_one_thread():
+    given, before = torch.tensor([1.0, 2.0]), sys.getswitchinterval()
+
+    def function(x):
+        for i in range(30):
+            x = torch.full_like(x, i) * x + torch.full((2,), 2.0)
+        return [x]
+
+    wanted = function(given)[0]
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            for _ in range(20):
+                traced = graph.trace(function, [TensorType.of(given)]).graph
+                for found in threads.map(lambda _, traced=traced: traced(given)[0], range(8)):
+                    torch.testing.assert_close(found, wanted)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_the_module_of_a_graph_can_be_pickled():

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._core import cache, config, debugging
+from .._core import cache, config, debugging, forks
 from .._core.graph import Graph, TensorType
 from . import loop_compiler, loop_sources
 from .loop_compiler import Build, NativeLoop, packer
@@ -259,12 +259,8 @@ class Upcoming:
             return None
 
 
-# Compilers are started and looked at by one thread at a time. A fork waits: it would inherit the lock.
-_one_at_a_time = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(
-        before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
-    )
+_one_at_a_time = threading.RLock()  # held where compilers are started and looked at
+forks.wait_for(_one_at_a_time)
 
 
 class _Awaited:

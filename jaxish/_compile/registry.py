@@ -9,7 +9,6 @@ the examples and are contiguous as they are. It may not write into its inputs.
 import contextlib
 import functools
 import importlib
-import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 from torch import Tensor
 from torch.fx import GraphModule
 
-from .._core import accelerator, config, dynamo
+from .._core import accelerator, config, dynamo, forks
 from .._core.graph import TensorType
 from .._core.target import HOSTED, INDUCTOR, PORTABLE, Target
 
@@ -56,10 +55,7 @@ def forks_wait() -> None:
     """
     with contextlib.suppress(ImportError):
         import filelock  # noqa: F401
-    if hasattr(os, "register_at_fork"):  # not on Windows
-        os.register_at_fork(
-            before=one_at_a_time.acquire, after_in_parent=one_at_a_time.release, after_in_child=one_at_a_time.release
-        )
+    forks.wait_for(one_at_a_time)
 
 
 def register(name: str, compile: Compile, target: Target, keeps_code: bool = True) -> None:

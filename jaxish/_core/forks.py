@@ -1,7 +1,8 @@
-"""A fork's child can compute in parallel, as its parent does."""
+"""A fork's child can compute in parallel, as its parent does, and finds no lock that nobody will release."""
 
 import ctypes
 import os
+import threading
 
 import torch
 
@@ -19,3 +20,12 @@ def _end_threads() -> None:
 _openmp = ctypes.CDLL(torch._C.__file__)
 if hasattr(os, "register_at_fork") and hasattr(_openmp, "omp_pause_resource_all"):
     os.register_at_fork(before=_end_threads)
+
+
+def wait_for(lock: "threading.Lock | threading.RLock") -> None:
+    """Have forks wait until no other thread holds `lock`: the child would inherit it, but not the thread that releases it.
+
+    What is registered last is acquired first: a lock that is taken within another one is to be registered before it.
+    """
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)

@@ -1,13 +1,19 @@
 """Graphs as torch.nn.Modules, whose code is written when somebody asks for it."""
 
 import linecache
+import threading
 import weakref
 from typing import Any
 
 from torch import fx
 from torch.fx.graph_module import _loader
 
+from . import forks
+
 _sources: dict[str, str] = _loader.eval_cache
+
+_writing = threading.RLock()  # FX gives the nodes of a graph their names while it writes: two threads would mix them up
+forks.wait_for(_writing)
 
 
 class GraphModule(fx.GraphModule):
@@ -25,12 +31,15 @@ class GraphModule(fx.GraphModule):
         return super().code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return fx.GraphModule(self, self.graph, self._get_name()).__reduce__()
+        with _writing:
+            return fx.GraphModule(self, self.graph, self._get_name()).__reduce__()
 
     def write(self) -> None:
-        """Write the function that runs the graph."""
-        super().recompile()
-        weakref.finalize(self, _forget_source, type(self).forward.__code__.co_filename).atexit = False
+        """Write the function that runs the graph, if it is not there yet."""
+        with _writing:
+            if isinstance(vars(type(self))["forward"], _Unwritten):
+                super().recompile()
+                weakref.finalize(self, _forget_source, type(self).forward.__code__.co_filename).atexit = False
 
 
 class _Unwritten:

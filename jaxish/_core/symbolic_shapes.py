@@ -9,7 +9,6 @@ of them comes from the modules themselves, which are imported for it.
 
 import contextlib
 import importlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,11 +17,11 @@ from typing import Any
 import torch.fx.experimental
 import torch.utils._sympy
 
+from . import forks
 from .stand_ins import StandIn
 
-_lock = threading.Lock()  # held where `sys.modules` is looked at and changed; a fork would inherit it
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_lock = threading.Lock()  # held where `sys.modules` is looked at and changed
+forks.wait_for(_lock)
 
 
 def put_aside() -> contextlib.AbstractContextManager[None]:
