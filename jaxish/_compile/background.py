@@ -89,6 +89,8 @@ class Compiler:
         self._unfinished.discard(executable)
 
     def _compile(self, executable: "Executable") -> None:
+        if executable.compile_pieces():
+            return
         with registry.one_at_a_time:
             request = executable.request()
         is_here = not request.is_worthwhile()

@@ -28,13 +28,22 @@ class NativeLoop:
 
     def __init__(self, library: pathlib.Path) -> None:
         """Load the library; its file is not needed any more. Raises `OSError`."""
-        loaded = ctypes.CDLL(str(library))
-        weakref.finalize(self, _ctypes.dlclose, loaded._handle).atexit = False
-        lapack.connect(loaded)
-        self.function = loaded.loop
+        self._loaded = ctypes.CDLL(str(library))
+        weakref.finalize(self, _ctypes.dlclose, self._loaded._handle).atexit = False
+        lapack.connect(self._loaded)
+
+    @functools.cached_property
+    def function(self) -> Callable[[bytes], None]:
+        """The function of a file that has but one."""
+        return self.named("loop")
+
+    def named(self, name: str) -> Callable[[bytes], None]:
+        """Return the function of this name. It lives as long as this object."""
+        function = self._loaded[name]
         # All in one row of bytes, given as the place where they lie: a fifth of the time of ctypes' own conversions.
-        self.function.argtypes = [ctypes.c_char_p]
-        self.function.restype = None
+        function.argtypes = [ctypes.c_char_p]
+        function.restype = None
+        return function
 
     def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int = 1, how: int = 0) -> None:
         """Run the loop on contiguous inputs, filling contiguous outputs.

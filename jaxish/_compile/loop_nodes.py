@@ -48,6 +48,19 @@ _SEVERAL_RESULTS = ("split_with_sizes", "split", "unbind")
 _BY_NAME = ("add", "sub", "rsub", "view", "copy_", *_SEVERAL_RESULTS)  # which `value_of` looks at
 
 
+def is_known(node: fx.Node) -> bool:
+    """Tell whether one result of a node can be written out, as far as its name and type say, and calls no function for it."""
+    name, type = getattr(node.target, "__name__", "").split(".")[0], graph.type_of(node)
+    if type is None or type.dtype not in C_TYPES or type.device.type != "cpu":
+        return False
+    if isinstance(node.target, Primitive):
+        return name in INSTRUCTIONS
+    if _namespace(node) != "aten" or name in loop_matrices.CALLS:
+        return False
+    tables = (OPERATORS, REDUCTIONS, VIEWS, EXPRESSIONS, STATEMENTS, _BY_NAME)
+    return any(name in table for table in tables) or _is_compound(name, node)
+
+
 def _no_element(index: Sequence[str]) -> str:
     raise Unsupported("an operator's several results used as one")
 

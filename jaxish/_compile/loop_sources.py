@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Source:
-    """A loop in C++: its text, how many bytes each input has, and from which input on it has them per step.
+    """A loop in C++: its function, how many bytes each input has, and from which input on it has them per step.
 
     The inputs `carried` are the carry, and the first results what it becomes. A loop that is `open_ended` makes at most
     the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
@@ -33,7 +33,7 @@ class Source:
     that are `independent` are made by several threads at once.
     """
 
-    text: str
+    function: str
     sizes: list[int]
     sliced: int
     carried: range = range(0)
@@ -46,6 +46,20 @@ class Source:
     def bytes_of_inputs(self, length: int) -> list[int]:
         """Return how many bytes the inputs of a loop of this length have."""
         return [*self.sizes[: self.sliced], *(size * length for size in self.sizes[self.sliced :])]
+
+    @property
+    def text(self) -> str:
+        """The text of a file with this function alone."""
+        return file_of([self.function])
+
+
+def file_of(functions: Sequence[str]) -> str:
+    """Return the text of a file with these functions, and with what they may call."""
+    text = "\n".join(functions)
+    complex = loop_complex.PRELUDE if "Complex<" in text else ""
+    table = lapack.TABLE if lapack.is_called(text) else ""
+    called = f"{complex}{lapack.PRELUDE}{table}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
+    return f"{PRELUDE}{called}{text}"
 
 
 def _pointer(name: str, position: int, type: TensorType, source: str) -> str:
@@ -128,7 +142,7 @@ def is_small(body: Graph) -> bool:
     return loop_matrices.is_factorizing(body) or any(t is not None and t.dtype.is_complex for t in types)
 
 
-def graph_source(body: Graph, name: str = "a graph") -> Source:
+def graph_source(body: Graph, name: str = "a graph", function: str = "loop") -> Source:
     """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
 
     A graph that is `open_ended` sets a last output, an integer, where it gives up: its loops take longer than a function
@@ -148,8 +162,9 @@ def graph_source(body: Graph, name: str = "a graph") -> Source:
     )
     stores = carry_over(names, results)
     text = _function(
-        len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores], emitter.memory
-    )
+        len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores], emitter.memory,
+        name=function,
+    )  # fmt: skip
     return Source(text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops)
 
 
@@ -201,10 +216,10 @@ def map_source(body: Graph, shared: int) -> Source:
     return Source(text, sizes, shared + 1, name="a draw", independent=True)
 
 
-_WHOLE = 'extern "C" void loop(const int64_t* given)'
+_WHOLE = 'extern "C" void {}(const int64_t* given)'
 # Each thread has pointers of its own, of which the compiler knows that they do not overlap.
 _PART = "static void part(const int64_t* given, int64_t begin, int64_t end)"
-IN_PARTS = f"""{_WHOLE} {{
+IN_PARTS = f"""{_WHOLE.format("loop")} {{
   const int64_t length = given[0], threads = given[1];
   #pragma omp parallel for num_threads(threads) if(threads > 1)
   for (int64_t i = 0; i < threads; ++i) part(given, length * i / threads, length * (i + 1) / threads);
@@ -213,9 +228,15 @@ IN_PARTS = f"""{_WHOLE} {{
 
 
 def _function(
-    inputs: int, declared: Sequence[str], loop: str, body: Sequence[str], memory: int, caller: str = ""
+    inputs: int,
+    declared: Sequence[str],
+    loop: str,
+    body: Sequence[str],
+    memory: int,
+    caller: str = "",
+    name: str = "loop",
 ) -> str:
-    """Return the function, or a part of it that the `caller` calls."""
+    """Return the function of this name, or a part of it that the `caller` calls."""
     text = "\n    ".join(body)
     shifts = [
         f"const int32_t shift_{d} = shifts[{d}];"
@@ -228,8 +249,5 @@ def _function(
         *([f"const Memory memory({memory});"] if memory else []),
     ]
     head = "\n  ".join([*given, *shifts, *declared])
-    signature = _PART if caller else _WHOLE
-    complex = loop_complex.PRELUDE if "Complex<" in text + head else ""
-    table = lapack.TABLE if lapack.is_called(text) else ""
-    functions = f"{complex}{lapack.PRELUDE}{table}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
-    return f"{PRELUDE}{functions}{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
+    signature = _PART if caller else _WHOLE.format(name)
+    return f"{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"

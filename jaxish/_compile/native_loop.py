@@ -186,17 +186,11 @@ class Whole:
             raise Unsupported("the graph is not written out")
         if isinstance(found, _Awaited):
             return None
-        native, open_ended = found.native, found.source.open_ended
+        native = found.native
+        if not found.source.open_ended:
+            return called(native, "loop", self._body)
         made = [(t.shape, _strides(t.shape), t.dtype) for t in self._body.out_types]
-        pack = packer(2 + len(self._body.in_types) + len(made) + open_ended)
-
-        def written(*tensors: Tensor) -> Sequence[Tensor]:
-            places = [t.data_ptr() for t in tensors if t.is_contiguous()]
-            if len(places) < len(tensors) or 0 in places:
-                _kept, places = _placed(tensors)
-            results = [_uninitialized(*m) for m in made]
-            native.function(pack(1, 0, *places, *[t.data_ptr() for t in results]))  # without a call in Python
-            return results
+        pack = packer(2 + len(self._body.in_types) + len(made) + 1)
 
         def counted(*tensors: Tensor) -> Sequence[Tensor]:
             kept, places = _placed(tensors)
@@ -206,7 +200,36 @@ class Whole:
                 return results
             return (self._with_host if over.value == CALLS_HOST else self._when_long)(*kept)
 
-        return counted if open_ended else written
+        return counted
+
+
+def called(native: NativeLoop, name: str, body: Graph) -> Callable[..., Sequence[Tensor]]:
+    """Return what calls the C++ function that a graph has become."""
+    made = [(t.shape, _strides(t.shape), t.dtype) for t in body.out_types]
+    pack, function = packer(2 + len(body.in_types) + len(made)), native.named(name)
+
+    def written(*tensors: Tensor) -> Sequence[Tensor]:
+        places = [t.data_ptr() for t in tensors if t.is_contiguous()]
+        if len(places) < len(tensors) or 0 in places:
+            _kept, places = _placed(tensors)
+        results = [_uninitialized(*m) for m in made]
+        function(pack(1, 0, *places, *[t.data_ptr() for t in results]))  # without a call in Python
+        return results
+
+    written.native = native  # pyright: ignore[reportFunctionMemberAccess]  # without which there is no function
+    return written
+
+
+def compiled_together(functions: Sequence[str], name: str) -> NativeLoop | None:
+    """Return the library of these C++ functions when it is compiled, None where it cannot be."""
+    text = loop_sources.file_of(functions)
+    with _one_at_a_time:
+        native = loop_compiler.begun(text, name)
+    while isinstance(native, Build):
+        native.wait()
+        with _one_at_a_time:
+            native = native.loop() or native
+    return native
 
 
 def _compiled(source: Callable[[], Source]) -> Loop | None:

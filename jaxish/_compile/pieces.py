@@ -1,0 +1,229 @@
+"""Long graphs cut into pieces: what lies between products of matrices, loops and other calls, and often comes again.
+
+A training step of a deep network does the same in each layer and for each parameter. Of its thousands of operators a few
+hundred are left once pieces that are equal up to names count as one.
+
+Each node has a *level*, which never falls along the graph and rises where no piece may go on: at a node that stands alone,
+and where a number becomes part of an array (all parameters of a network are updated by the same few numbers). Nodes of one
+level that are connected are a piece: a path from a piece to itself has no other level, and so never leaves it.
+"""
+
+import heapq
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import getitem
+from typing import Any
+
+from torch import Tensor, fx
+
+from .._core import graph, operators
+from .._core.graph import Graph
+from .._core.nodes import storage_of
+from . import loop_nodes
+
+_MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
+_MOST_ELEMENTS = 1 << 17  # of an array: beyond, kernels in parallel win
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Nodes of a graph that are computed together, of which `outputs` are needed elsewhere.
+
+    Pieces of one `form` do the same: what they take lies in the same places, and what they return, too.
+    """
+
+    inputs: tuple[fx.Node, ...]
+    outputs: tuple[fx.Node, ...]
+    nodes: tuple[fx.Node, ...]
+    form: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A graph cut up: pieces and other nodes in the order in which they run, views and numbers left out.
+
+    So many nodes are in no piece for no other reason than that they are `large`.
+    """
+
+    steps: list[Piece | fx.Node]
+    large: int
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The pieces among the steps."""
+        return [step for step in self.steps if isinstance(step, Piece)]
+
+
+def cut(body: Graph) -> Parts:
+    """Return the parts of a graph."""
+    return _Cut(body).parts()
+
+
+class _Cut:
+    def __init__(self, body: Graph) -> None:
+        self._nodes: list[fx.Node] = list(body.module.graph.nodes)
+        self._place = {node: i for i, node in enumerate(self._nodes)}
+        self._written = set().union(*(node.meta.get("writes", ()) for node in self._nodes))
+        self._is_view = {node for node in self._nodes if self._reads_through(node)}
+        self._is_source = {node for node in self._nodes if node.op in ("placeholder", "get_attr") or _is_number(node)}
+        computing = [n for n in self._nodes if n not in self._is_view and n not in self._is_source]
+        self._sources = {node: self._read_by(node) for node in computing}
+        touching = [node for node in computing if self._touches_written(node)]
+        for before, after in itertools.pairwise(touching):
+            self._sources[after].append(before)
+        self._users: dict[fx.Node, list[fx.Node]] = defaultdict(list)
+        for node, sources in self._sources.items():
+            for source in sources:
+                self._users[source].append(node)
+        fitting = [n for n in computing if n.op == "call_function" and self._may_be_in_piece(n)]
+        self._inner = {node for node in fitting if max(map(_size, (node, *self._sources[node]))) <= _MOST_ELEMENTS}
+        self._large = len(fitting) - len(self._inner)
+        self._level = self._levels()
+
+    def _touches_written(self, node: fx.Node) -> bool:
+        values = [node.meta.get("val"), *(a.meta.get("val") for a in node.all_input_nodes)] if self._written else ()
+        return any(isinstance(v, Tensor) and storage_of(v) in self._written for v in values)
+
+    def _reads_through(self, node: fx.Node) -> bool:
+        """Tell whether a node is a view that any code can make of what it is a view of."""
+        if node.op != "call_function" or node.target is getitem or self._touches_written(node):
+            return False
+        return operators.of(node.target).is_view and loop_nodes.is_known(node)
+
+    def _may_be_in_piece(self, node: fx.Node) -> bool:
+        is_product = operators.of(node.target).kind is operators.Kind.PRODUCT
+        return not is_product and loop_nodes.is_known(node) and not self._touches_written(node)
+
+    def _read_by(self, node: fx.Node) -> list[fx.Node]:
+        """Return the nodes whose memory a node reads, through views; graph inputs and numbers are none."""
+        found: dict[fx.Node, None] = {}
+        pending = list(node.all_input_nodes)
+        while pending:
+            source = pending.pop()
+            if source in self._is_view:
+                pending.extend(source.all_input_nodes)
+            elif source not in self._is_source:
+                found[source] = None
+        return list(found)
+
+    def _rises(self, source: fx.Node, user: fx.Node) -> bool:
+        """Tell whether no piece has both."""
+        return source not in self._inner or user not in self._inner or _size(source) <= 1 < _size(user)
+
+    def _levels(self) -> dict[fx.Node, int]:
+        level: dict[fx.Node, int] = {}
+        for node, sources in self._sources.items():
+            level[node] = max((level[s] + self._rises(s, node) for s in sources), default=0)
+        for node in reversed(self._sources):
+            # What is no smaller than what it is made of waits for who reads it: a decayed average for the new gradient.
+            waits = node in self._inner and _size(node) >= max(map(_size, self._sources[node]), default=0)
+            if waits and self._users[node]:
+                level[node] = min(level[user] - self._rises(node, user) for user in self._users[node])
+        return level
+
+    def parts(self) -> Parts:
+        """Return the parts, which run as late as the last of their nodes did."""
+        pieces = [self._piece(part) for group in self._groups() for part in _in_parts(group) if len(part) > 1]
+        part_of: dict[fx.Node, Piece | fx.Node] = {node: node for node in self._sources}
+        part_of.update((node, piece) for piece in pieces for node in piece.nodes)
+        users: dict[Piece | fx.Node, set[Piece | fx.Node]] = defaultdict(set)
+        awaited: dict[Piece | fx.Node, int] = dict.fromkeys(part_of.values(), 0)
+        for node, sources in self._sources.items():
+            for before in {part_of[s] for s in sources} - {part_of[node]}:
+                if part_of[node] not in users[before]:
+                    users[before].add(part_of[node])
+                    awaited[part_of[node]] += 1
+        place = {part_of[node]: self._place[node] for node in self._sources}  # of its last node
+        ready = [(place[part], part) for part, count in awaited.items() if not count]
+        heapq.heapify(ready)
+        steps = []
+        while ready:
+            part = heapq.heappop(ready)[1]
+            steps.append(part)
+            for user in users[part]:
+                awaited[user] -= 1
+                if not awaited[user]:
+                    heapq.heappush(ready, (place[user], user))
+        assert len(steps) == len(awaited)
+        return Parts(steps, self._large)
+
+    def _groups(self) -> Iterator[list[fx.Node]]:
+        parents = {node: node for node in self._inner}
+
+        def group(node: fx.Node) -> fx.Node:
+            while parents[node] is not node:
+                parents[node] = node = parents[parents[node]]
+            return node
+
+        members: dict[fx.Node, list[fx.Node]] = defaultdict(list)
+        for node in self._sources:
+            if node in self._inner:
+                for source in self._sources[node]:
+                    if not self._rises(source, node) and self._level[source] == self._level[node]:
+                        parents[group(source)] = group(node)
+        for node in self._sources:
+            if node in self._inner:
+                members[group(node)].append(node)
+        yield from members.values()
+
+    def _piece(self, part: Sequence[fx.Node]) -> Piece:
+        own, inputs, within = set(part), {}, set(part)
+        pending = [a for node in part for a in node.all_input_nodes]
+        for source in pending:  # which grows
+            if source in self._is_view or _is_number(source):
+                if source not in within:
+                    within.add(source)
+                    pending.extend(source.all_input_nodes)
+            elif source not in own:
+                inputs[source] = None
+        outputs = [node for node in part if self._leaves(node, own)]
+        form = _form(list(inputs), sorted(within, key=self._place.__getitem__), outputs)
+        return Piece(tuple(inputs), tuple(outputs), tuple(part), form)
+
+    def _leaves(self, node: fx.Node, own: set[fx.Node]) -> bool:
+        """Tell whether something else than these nodes reads a node, through views."""
+        pending = list(node.users)
+        for user in pending:  # which grows
+            if user in self._is_view:
+                pending.extend(user.users)
+            elif user not in own:
+                return True
+        return False
+
+
+def _size(node: fx.Node) -> int:
+    value = node.meta.get("val")
+    return value.numel() if isinstance(value, Tensor) else 0
+
+
+def _is_number(node: fx.Node) -> bool:
+    """Tell whether a node fills a tensor with numbers that are known beforehand."""
+    return node.op == "call_function" and not node.all_input_nodes and loop_nodes.is_known(node)
+
+
+def _in_parts(group: list[fx.Node]) -> Iterator[list[fx.Node]]:
+    for first in range(0, len(group), _MOST_NODES):
+        yield group[first : first + _MOST_NODES]
+
+
+def _form(inputs: Sequence[fx.Node], within: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> str:
+    numbers = {node: i for i, node in enumerate(itertools.chain(inputs, within))}
+
+    def argument(value: Any) -> Any:
+        if isinstance(value, fx.Node):
+            return f"%{numbers[value]}"
+        if isinstance(value, list | tuple):
+            return [argument(v) for v in value]
+        return value
+
+    def call(node: fx.Node) -> list[Any]:
+        return [
+            getattr(node.target, "__name__", ""),
+            argument(node.args),
+            {k: argument(v) for k, v in node.kwargs.items()},
+        ]
+
+    types = [graph.type_of(node) for node in numbers]
+    return repr((types, [call(node) for node in within], [numbers[node] for node in outputs]))

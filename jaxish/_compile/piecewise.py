@@ -1,0 +1,105 @@
+"""Graphs that run piece by piece: each form of a piece is a C++ function, and Python calls these and what is left.
+
+pieces.py says what the pieces are. All forms together take the C++ compiler a second or two, where Inductor takes 15 ms
+for each operator of the graph.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import getitem
+
+from torch import Tensor, fx
+
+from .._core import derived
+from .._core.graph import Graph
+from .._core.graph_module import GraphModule
+from . import loop_sources, native_loop, pieces
+from .loop_values import Unsupported
+from .pieces import Piece
+
+_MOST_NODES = 1500  # of one file: the compiler takes some four seconds
+_MOST_LEFT = 0.05  # of the nodes that may be in pieces
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """A graph of calls of C++ functions and of what is left: `is_enough` if that is little."""
+
+    module: GraphModule
+    is_enough: bool
+
+
+def compiled(body: Graph, name: str) -> Piecewise | None:
+    """Return a graph piece by piece when its pieces are compiled; None where there are none. Raises `cache.Unusable`."""
+    parts = pieces.cut(body)
+    functions = dict(_functions(body, parts.pieces, name))
+    done = sum(len(piece.nodes) for piece in parts.pieces if piece.form in functions)
+    left = parts.large + sum(len(piece.nodes) for piece in parts.pieces) - done
+    return Piecewise(_joined(body, parts.steps, functions), left <= _MOST_LEFT * (left + done)) if done else None
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A piece as a graph and as C++."""
+
+    form: str
+    graph: Graph
+    name: str
+    text: str
+
+
+def _functions(body: Graph, found: Sequence[Piece], name: str) -> Iterator[tuple[str, Callable[..., Sequence[Tensor]]]]:
+    """Yield the forms that can be written out, and the functions that compute them."""
+    for forms in _files(list(_written(body, found))):
+        library = native_loop.compiled_together([form.text for form in forms], name)
+        if library is not None:
+            for form in forms:
+                yield form.form, native_loop.called(library, form.name, form.graph)
+
+
+def _written(body: Graph, found: Sequence[Piece]) -> Iterator[_Form]:
+    for number, piece in enumerate({piece.form: piece for piece in found}.values()):
+        part, name = derived.subgraph(body, piece.inputs, piece.outputs), f"piece_{number}"
+        try:
+            source = loop_sources.graph_source(part, function=name)
+        except Unsupported:
+            continue
+        assert not source.open_ended
+        yield _Form(piece.form, part, name, source.function)
+
+
+def _files(forms: Sequence[_Form]) -> Iterator[list[_Form]]:
+    """Yield forms that are compiled together."""
+    chosen, count = [], 0
+    for form in forms:
+        size = len(form.graph.module.graph.nodes)
+        if chosen and count + size > _MOST_NODES:
+            yield chosen
+            chosen, count = [], 0
+        chosen.append(form)
+        count += size
+    if chosen:
+        yield chosen
+
+
+def _joined(
+    body: Graph, steps: Sequence[Piece | fx.Node], functions: dict[str, Callable[..., Sequence[Tensor]]]
+) -> GraphModule:
+    joined, copies = fx.Graph(), {}
+
+    def copy(node: fx.Node) -> fx.Node:
+        if node not in copies:  # a view, or a number: all else is a step, and comes before who reads it
+            copies[node] = joined.node_copy(node, copy)
+        return copies[node]
+
+    for node in body.module.graph.find_nodes(op="placeholder"):
+        copy(node)
+    for step in steps:
+        if isinstance(step, Piece) and step.form in functions:
+            results = joined.call_function(functions[step.form], tuple(map(copy, step.inputs)))
+            for i, node in enumerate(step.outputs):
+                copies[node] = joined.call_function(getitem, (results, i))
+        else:
+            for node in step.nodes if isinstance(step, Piece) else [step]:
+                copy(node)
+    return GraphModule(body.module, joined, "jaxish_graph")

@@ -1,0 +1,249 @@
+"""Long graphs piece by piece: they give JAX's numbers, and what comes again is compiled once."""
+
+import time
+
+import jax
+import numpy as np
+import pytest
+import torch
+from oracle import agree
+
+import jaxish
+from jaxish._compile import background, executable, native_loop, pieces, piecewise
+from jaxish._core import graph
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(6, 8)).astype(np.float32)
+
+
+def network(depth, size=8):
+    draw = lambda *shape: RANDOM.normal(size=shape).astype(np.float32) * 0.3
+    return [{"w": draw(size, size), "b": draw(size), "scale": 1 + draw(size)} for _ in range(depth)]
+
+
+def loss(xp):
+    def function(layers, x):
+        for layer in layers:
+            centred = x - x.mean(-1, keepdims=True)
+            normal = centred / xp.numpy.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+            x = x + xp.nn.gelu((normal * layer["scale"]) @ layer["w"] + layer["b"])
+        return (xp.nn.log_softmax(x) * xp.nn.one_hot(xp.numpy.arange(len(x)) % 3, x.shape[1])).sum()
+
+    return function
+
+
+def adam(xp):
+    """Return a step of Adam whose gradients are clipped by their norm, all together."""
+
+    def step(layers, first, second, count, x):
+        value, gradients = xp.value_and_grad(loss(xp))(layers, x)
+        norm = xp.numpy.sqrt(sum((g**2).sum() for g in xp.tree.leaves(gradients)))
+        gradients = xp.tree.map(lambda g: g * xp.numpy.minimum(1, 1 / norm), gradients)
+        first = xp.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
+        second = xp.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, second, gradients)
+        early = 1 - 0.9 ** (count + 1), 1 - 0.99 ** (count + 1)
+        update = lambda p, m, v: p - 0.01 * (m / early[0]) / (xp.numpy.sqrt(v / early[1]) + 1e-8)
+        return xp.tree.map(update, layers, first, second), first, second, count + 1, value
+
+    return step
+
+
+def adam_case(depth=3, size=8):
+    layers = network(depth, size)
+    zeros = jax.tree.map(np.zeros_like, layers)
+    return layers, zeros, zeros, np.float32(0), RANDOM.normal(size=(6, size)).astype(np.float32)
+
+
+def updates(xp):
+    def function(x):
+        for i in range(4):
+            x = x.at[i].set(xp.numpy.sin(x[i + 1]) * 2).at[:, i].add(x[:, -1] * 0.5)
+        return x
+
+    return function
+
+
+def norms(xp):
+    def function(x):
+        for _ in range(4):
+            x = x / (1 + xp.numpy.linalg.norm(x)) + x.max() * 0.1 - xp.numpy.exp(x).mean()
+        return x, x.sum()
+
+    return function
+
+
+def views(xp):
+    def function(x):
+        y = xp.numpy.sin(x).T.reshape(4, 12)
+        z = (y[:, ::2] * 2 + 1).reshape(2, 12)[:, None]
+        return (z * xp.numpy.ones((3, 1))).transpose(1, 2, 0), y.T[1:3] - 1, xp.numpy.broadcast_to(y[0] + 1, (2, 12))
+
+    return function
+
+
+def integers(xp):
+    def function(x):
+        n = (x * 100).astype("int32")
+        odd = (n % 2 == 1) | ~(n > 3)
+        return xp.numpy.where(odd, n << 3, n // 7), odd.sum(), (n.view("uint32") >> 5) ^ 3, xp.lax.population_count(n)
+
+    return function
+
+
+def loops(xp):
+    def function(x):
+        total, parts = xp.lax.scan(lambda c, r: (c * 0.5 + xp.numpy.tanh(r), c.sum()), x[0] * 2 + 1, x * x - 1)
+        noise = xp.random.normal(xp.random.key(3), (8,)) * total + 1
+        small = xp.lax.while_loop(lambda c: c.sum() > 1, lambda c: c * 0.5, abs(total) + 1)
+        return noise * small - 1, xp.numpy.sort(x * 3 + 1, axis=0) * 2 - 1, xp.numpy.cumsum(parts + 1) * 2
+
+    return function
+
+
+def matrices(xp):
+    def function(x):
+        matrix = x.T @ x + 3 * xp.numpy.eye(8)
+        factor = xp.numpy.linalg.cholesky(matrix * 0.5 + 1)
+        return xp.numpy.linalg.solve(matrix + 1, x.T * 2 - 1) * 3 + 1, xp.numpy.log(xp.numpy.diag(factor)).sum() * 2
+
+    return function
+
+
+def complexes(xp):
+    return lambda x: (xp.numpy.exp(1j * x) * (x + 2j), xp.numpy.fft.fft(x * 2 + 1).real * 3 - 1)
+
+
+def hard_values(xp):
+    return lambda x: (x / 0 * 2, xp.numpy.sqrt(x) + 1, xp.numpy.maximum(x * 2, xp.numpy.nan), xp.numpy.log(x * 0) - 1)
+
+
+def empty(xp):
+    return lambda x: (x[:0] * 2 + 1, (x[:0] * 2 + 1).sum(), xp.numpy.concatenate([x[:0] + 1, x * 2 + 1]) * 2)
+
+
+def through_indices(xp):
+    index = np.array([[3, 0], [5, -1]])
+    return xp.grad(lambda x: (x[index] ** 3 + xp.numpy.sin(x[index] * 2)).sum() + (x[1] * x[:, 0][:, None]).sum())
+
+
+PROGRAMS = {
+    "training": (adam, adam_case()),
+    "gradient": (lambda xp: xp.grad(loss(xp), (0, 1)), (network(3), X)),
+    "second derivatives": (lambda xp: xp.hessian(lambda x: (xp.numpy.sin(x) ** 3).sum() * x.mean()), (X[0],)),
+    "per example": (lambda xp: xp.vmap(xp.grad(loss(xp)), (None, 0)), (network(2), X[:, None])),
+    "parts set": (updates, (X,)),
+    "gradient of parts set": (lambda xp: xp.grad(lambda x: (updates(xp)(x) ** 2).sum()), (X,)),
+    **{f.__name__: (f, (X,)) for f in (norms, views, integers, loops, matrices, complexes, hard_values, empty)},
+    "through indices": (through_indices, (X,)),
+}
+
+
+def traced(function, *args):
+    return jaxish.jit(function).trace(*args)._program.closed
+
+
+def graph_of(function, *args):
+    return traced(function, *args).graph
+
+
+def tensors(args):
+    return [torch.tensor(np.asarray(a)) for a in jax.tree.leaves(args)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_pieces_give_the_values_of_the_whole(name):
+    program, args = PROGRAMS[name]
+    closed = traced(program(jaxish), *args)
+    found = piecewise.compiled(closed.graph, name)
+    assert found is not None
+    results = found.module.forward(*closed.captured, *tensors(args))
+    wanted = jax.tree.leaves(jax.jit(program(jax))(*args))
+    for f, w in zip(results, wanted, strict=True):
+        agree(lambda j, f=f, w=w: f.numpy() if j is jaxish else np.asarray(w), rtol=2e-5, atol=2e-5)
+
+
+def test_what_is_written_in_place_is_read_in_the_programs_order():
+    def function(x):
+        y = (x * 2 + 1).clone()
+        before = y * 3 + 1
+        y[0] = (x * 5 - 1)[2]
+        between = y * 3 + 1
+        y.add_(between[1] * 2 + 1)
+        return [before * 2 - 1, y, between * 2 - 1, y * 3 + 1]
+
+    x = torch.tensor([0.5, -1.0, 2.0])
+    traced = graph.trace(function, [graph.TensorType.of(x)]).graph
+    assert any(node.meta.get("writes") for node in traced.module.graph.nodes)
+    found = piecewise.compiled(traced, "function")
+    assert found is not None
+    for result, wanted in zip(found.module.forward(x), function(x), strict=True):
+        torch.testing.assert_close(result, wanted)
+
+
+def test_a_deeper_network_has_no_more_to_compile():
+    forms = [{p.form for p in pieces.cut(graph_of(adam(jaxish), *adam_case(depth))).pieces} for depth in (4, 9)]
+    assert len(forms[0] ^ forms[1]) == 2  # the norm of all gradients
+
+
+def test_one_piece_for_each_parameter():
+    body = graph_of(adam(jaxish), *adam_case(4))
+    results = body.module.graph.output_node().args[0]
+    updating = [p for p in pieces.cut(body).pieces if {results[0], results[12], results[24]} & {*p.outputs}]
+    assert len(updating) == 1 and len(updating[0].outputs) == 3  # a new parameter, and both its averages
+
+
+def test_large_arrays_are_left_to_kernels_in_parallel():
+    def function(x):
+        return jaxish.numpy.exp(x) * 2 + 1, (x.sum(1) * 2 + 1) * 3
+
+    found = piecewise.compiled(graph_of(function, np.zeros((500, 300), np.float32)), "function")
+    assert found is not None and not found.is_enough
+    called = [n.target for n in found.module.graph.nodes if n.op == "call_function"]
+    assert torch.ops.aten.exp.default in called
+
+
+def test_what_is_left_is_freed_on_its_way():
+    def function(x):
+        for _ in range(300):
+            x = jaxish.numpy.sin(x @ x) * 0.5
+        return x
+
+    found = piecewise.compiled(graph_of(function, X[:, :6]), "function")
+    assert found is not None
+    assert "(mm_default_150);  mm_default_150 = None\n" in found.module.code
+
+
+def waited_for(condition):
+    deadline = time.monotonic() + 100
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_long_program_runs_in_pieces_and_is_compiled_whole_when_it_goes_on(automatic, monkeypatch):
+    asked = []
+    monkeypatch.setattr(background.Compiler, "_worker_compiles", lambda self, request: asked.append(request))
+    args, step = adam_case(4, 48), jaxish.jit(adam(jaxish))  # more elements than graphs that are one function have
+
+    def check():
+        for f, w in zip(jax.tree.leaves(step(*args)), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(f, w, rtol=2e-5, atol=2e-5)
+
+    wanted = jax.jit(adam(jax))(*args)
+    check()
+    check()
+    (program,) = step._programs.values()
+    found = executable.of(program.closed.graph)
+    waited_for(lambda: not background.compiler().is_busy)
+    assert found._in_pieces is not None and not asked
+    check()
+    found._pays_from = 0
+    check()
+    waited_for(lambda: not background.compiler().is_busy)
+    check()
+    assert len(asked) == 1
+
+
+def test_without_what_compiles_the_operators_run(automatic, monkeypatch):
+    monkeypatch.setattr(native_loop.loop_compiler, "begun", lambda *_: None)
+    assert piecewise.compiled(graph_of(norms(jaxish), X), "norms") is None
