@@ -220,7 +220,7 @@ def waited_for(condition):
         time.sleep(0.02)
 
 
-def test_a_long_program_runs_in_pieces_and_is_compiled_whole_when_it_goes_on(automatic, monkeypatch):
+def test_a_program_of_many_small_arrays_runs_in_pieces_for_good(automatic, monkeypatch):
     asked = []
     monkeypatch.setattr(background.Compiler, "_worker_compiles", lambda self, request: asked.append(request))
     args, step = adam_case(4, 48), jaxish.jit(adam(jaxish))  # more elements than graphs that are one function have
@@ -237,11 +237,20 @@ def test_a_long_program_runs_in_pieces_and_is_compiled_whole_when_it_goes_on(aut
     waited_for(lambda: not background.compiler().is_busy)
     assert found._in_pieces is not None and not asked
     check()
-    found._pays_from = 0
-    check()
+
+
+def test_a_program_of_large_arrays_runs_in_pieces_until_it_is_compiled(automatic, monkeypatch):
+    asked = []
+    monkeypatch.setattr(background.Compiler, "_worker_compiles", lambda self, request: asked.append(request))
+    x = RANDOM.normal(size=(500, 300)).astype(np.float32)
+    jitted = jaxish.jit(lambda x: ((jaxish.numpy.exp(x) * 2 + 1) @ jaxish.numpy.ones((300, 3)) * 2 + 1).sum())
+    wanted = ((np.exp(x.astype(float)) * 2 + 1) @ np.ones((300, 3)) * 2 + 1).sum()
+    for _ in range(2):
+        np.testing.assert_allclose(jitted(x), wanted, rtol=1e-5)
     waited_for(lambda: not background.compiler().is_busy)
-    check()
-    assert len(asked) == 1
+    np.testing.assert_allclose(jitted(x), wanted, rtol=1e-5)
+    (program,) = jitted._programs.values()
+    assert executable.of(program.closed.graph)._in_pieces is not None and len(asked) == 1
 
 
 def test_without_what_compiles_the_operators_run(automatic, monkeypatch):

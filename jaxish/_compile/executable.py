@@ -7,15 +7,13 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
   compiled   the backend compiles at the first call
   auto       the first call runs directly, so that it answers at once; from the second on a worker process compiles
              (background.py), and calls switch over when the kernel is ready. A small graph is written out as a C++
-             function instead (native_loop.py), which takes the compiler 0.2 s and no worker. A long one runs piece by
-             piece (piecewise.py) until the worker is done; where nearly all is in pieces, that begins to compile when
-             the graph has run for as long as it takes. On a machine without a compiler the graph stays direct, with one
-             warning.
+             function instead (native_loop.py), which takes the compiler 0.2 s and no worker. One of many small arrays
+             runs piece by piece (piecewise.py), for good where nearly all is in pieces, else until the worker is done.
+             On a machine without a compiler the graph stays direct, with one warning.
 """
 
 import functools
 import operator
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +39,6 @@ class Executable:
         self.body, self.name = body, name
         self._is_one_function = True  # where it is small, until its loops have taken long, or it has called Python
         self._in_pieces: Callable[..., Sequence[Tensor]] | None = None
-        self._pays_from = 0.0  # when to compile the graph whole after all
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
@@ -188,33 +185,20 @@ class Executable:
         background.compiler().submit(self)
 
     def compile_pieces(self) -> bool:
-        """Compile a long graph piece by piece, and run it so from here on; tell whether that is all there is to do now."""
-        is_long = len(self.body.module.graph.nodes) >= _LONG
-        if self.backend != registry.DEFAULT or not is_long or self._in_pieces is not None:
+        """Compile the graph piece by piece, and run it so from here on; tell whether that is all there is to do."""
+        if self.backend != registry.DEFAULT or self._in_pieces is not None:
             return False
         found = piecewise.compiled(self.body, self.name)
         if found is None:
             return False
         self._in_pieces = _unfused(found.module)
         if found.is_enough:
-            self._pays_from = time.monotonic() + _SECONDS_OF_INDUCTOR * len(self.body.module.graph.nodes)
-            self._use(self._run_in_pieces)
+            self._use(self._in_pieces)
         return found.is_enough
-
-    def _run_in_pieces(self, *tensors: Tensor) -> Sequence[Tensor]:
-        """Run piece by piece; once that has gone on for as long as compiling the graph whole takes, have it done."""
-        if time.monotonic() > self._pays_from:
-            self._submit()
-        assert self._in_pieces is not None
-        return self._in_pieces(*tensors)
 
     def _run_beside_compiler(self, *tensors: Tensor) -> Sequence[Tensor]:
         with background.room_beside():
             return (self._in_pieces or self.direct)(*tensors)
-
-
-_LONG = 300  # nodes, from which on a graph is compiled piece by piece first
-_SECONDS_OF_INDUCTOR = 0.015  # for each node
 
 
 def _feels_autocast(body: Graph) -> bool:

@@ -14,6 +14,7 @@ import torch
 from .loop_operators import C_TYPES, OPERATORS, Operator, kind_of
 from .loop_values import Unsupported, Value, broadcast
 
+_FEW = 16  # elements, of which no vectors are made
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 
 
@@ -90,7 +91,7 @@ def integer(number: Any) -> int | None:
 
 
 def power(x: Any, exponent: int, shape: tuple[int, ...], dtype: torch.dtype) -> Value:
-    """Return complex numbers to a power that stands in the graph: products."""
+    """Return numbers to a power that stands in the graph: products."""
     return Value(shape, dtype, lambda i: f"power<{exponent}>({element_of(x, i, shape, dtype)})")
 
 
@@ -150,6 +151,8 @@ def _where(shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no
         condition, *options = (element_of(v, index, shape, t) for v, t in given)
         if dtype.is_complex:
             return f"chosen({condition}, {', '.join(options)})"
+        if math.prod(shape) >= _FEW and any("_(" in option for option in options):
+            return f"either<{C_TYPES[dtype]}>({condition}, {', '.join(options)})"
         return f"(({condition}) ? ({options[0]}) : ({options[1]}))"
 
     return Value(shape, dtype, choose)

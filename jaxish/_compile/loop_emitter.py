@@ -22,10 +22,10 @@ from .._core.primitive import Primitive
 from .._core.target import LOOP
 from .loop_elements import filled, literal
 from .loop_operators import C_TYPES
-from .loop_values import CallsHost, Unsupported, Value, flat_index, in_buffer, is_in_order, nest
+from .loop_values import CallsHost, Unsupported, Value, beginning, flat_index, in_buffer, is_in_order, nest
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
-_MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
+MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
 _LINE = 64  # bytes, of a cache
 _MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
 _MOST_OF_CONSTANT = 64  # elements that are written out
@@ -78,6 +78,7 @@ class Emitter:
         outer: "Emitter | None" = None,
         most_work: int | None = None,
         changing: Collection[str] | None = None,
+        most_elements: int = MOST_ELEMENTS,
     ) -> None:
         if graph.has_effects(body):
             raise Unsupported("an effect, which nothing would call whose results are unused")
@@ -88,10 +89,12 @@ class Emitter:
         self.carries: set[fx.Node] = set()
         self.work = 16  # of a step: the elements that it stores, and what its loops do whose lengths are known
         self.most_work = most_work if outer is None else outer.most_work
+        self._most_elements = most_elements if outer is None else outer._most_elements
         # How much there is in all steps: operations, elements and room for them, bytes, loops, and exits by giving up.
         self.made: Counter[str] = Counter() if outer is None else outer.made
         self.fixed: list[str] = []
         self._value_of = value_of
+        self._arrays: dict[str, int] = {}  # the lines of `lines` by which they are declared
         self._names = itertools.count() if outer is None else outer._names
         self._fixed_names: set[str] = set()
         self._changing, self._first_name = changing, next(self._names)
@@ -111,17 +114,29 @@ class Emitter:
         """Whether there are loops whose steps are counted as they are made, or branches that call Python."""
         return self.made["exits"] > 0
 
-    def emit(self, inputs: Sequence[Value], carries: range = range(0), apart: bool = False) -> list[Value]:
+    def emit(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results.
 
-        The first results are what the inputs `carries` become. Those that are updates of them are not stored. Nor is
-        anything stored where the results lie `apart` from all that is read: it is computed where it is to be.
+        The first results are what the inputs `carries` become. Those that are updates of them are not stored.
         """
         found = self.computed_from(inputs, carries)
-        if apart:
-            return [self.held(v) if found.count(v) > 1 else v for v in found]
         kept = [v.is_update_of(c) for v, c in zip(found, inputs[carries.start : carries.stop], strict=False)]
         return self.settled(found, [*kept, *[False] * (len(found) - len(kept))])
+
+    def emit_into(self, inputs: Sequence[Value], places: Sequence[str]) -> None:
+        """Append the statements that compute the body's results at `places`, which lie apart from all that is read."""
+        found = self.computed_from(inputs)
+        found = [self.held(v) if found.count(v) > 1 else v for v in found]
+        left = [i for i, value in enumerate(found) if not self._lies_at(places[i], value)]
+        self.lines += carry_over([places[i] for i in left], [found[i] for i in left])
+
+    def _lies_at(self, place: str, value: Value) -> bool:
+        """Have the array that a value is read from be at `place`, if it is one of this step's and nowhere else yet."""
+        name = (beginning(value) or "").removesuffix("[")
+        if value.is_held and (line := self._arrays.pop(name, None)) is not None:
+            self.lines[line] = f"{C_TYPES[value.dtype]}* __restrict__ const {name} = {place};"
+            return True
+        return False
 
     def computed_from(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
         """Append the statements that the results need; return these, of which some may not be stored yet."""
@@ -219,9 +234,11 @@ class Emitter:
         """Emit a buffer for the elements of an array and return its name."""
         lines = self.lines if lines is None else lines
         name, count = self.new_name("v"), math.prod(shape)
+        if lines is self.lines:
+            self._arrays[name] = len(lines)
         self.work += count
         self.made["elements"] += count
-        if self.made["elements"] > _MOST_ELEMENTS + _FEW_ELEMENTS * self.made["operations"] + self.made["room"]:
+        if self.made["elements"] > self._most_elements + _FEW_ELEMENTS * self.made["operations"] + self.made["room"]:
             raise Unsupported("the body is large")
         if count <= _MOST_ON_STACK:
             lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")

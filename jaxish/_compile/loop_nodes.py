@@ -49,13 +49,14 @@ _BY_NAME = ("add", "sub", "rsub", "view", "copy_", *_SEVERAL_RESULTS)  # which `
 
 
 def is_known(node: fx.Node) -> bool:
-    """Tell whether one result of a node can be written out, as far as its name and type say, and calls no function for it."""
-    name, type = getattr(node.target, "__name__", "").split(".")[0], graph.type_of(node)
-    if type is None or type.dtype not in C_TYPES or type.device.type != "cpu":
+    """Tell whether what a node makes can be written out, as far as its name and types say, and calls no function for it."""
+    name, found = getattr(node.target, "__name__", "").split(".")[0], node.meta.get("val")
+    types = [TensorType.of(t) for t in (found if isinstance(found, list | tuple) else [found]) if isinstance(t, Tensor)]
+    if not types or any(type.dtype not in C_TYPES or type.device.type != "cpu" for type in types):
         return False
     if isinstance(node.target, Primitive):
-        return name in INSTRUCTIONS
-    if _namespace(node) != "aten" or name in loop_matrices.CALLS:
+        return len(types) == 1 and (name in INSTRUCTIONS or node.target.is_elementwise)
+    if not isinstance(found, Tensor) or _namespace(node) != "aten" or name in loop_matrices.CALLS:
         return False
     tables = (OPERATORS, REDUCTIONS, VIEWS, EXPRESSIONS, STATEMENTS, _BY_NAME)
     return any(name in table for table in tables) or _is_compound(name, node)
@@ -123,7 +124,9 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
         name, args = ("sub", args[1::-1]) if name == "rsub" else (name, args[:2])
     if name in ("__rshift__", "bitwise_right_shift") and isinstance(args[1], int):
         return loop_elements.shifted_right(args[0], args[1], shape, dtype)
-    if name == "pow" and dtype.is_complex and (exponent := loop_elements.integer(args[1])) is not None:
+    exponent = loop_elements.integer(args[1]) if name == "pow" else None
+    # Of real numbers torch makes products for these alone.
+    if exponent is not None and (dtype.is_complex or (dtype.is_floating_point and abs(exponent) in (1, 2, 3))):
         return loop_elements.power(args[0], exponent, shape, dtype)
     if name in OPERATORS:
         return elementwise(OPERATORS[name], name, args, shape, dtype)

@@ -7,9 +7,9 @@ the width, conversions to integers saturate (NaN becomes zero), division by zero
 from . import decompositions
 
 _TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
-// Partial redundancies stay, and what follows of a condition is not looked for: else GCC (12) makes branches of selections,
-// for which it has no vectors.
-#pragma GCC optimize("no-tree-pre", "no-thread-jumps")
+// Partial redundancies stay, what follows of a condition is not looked for, and nothing is put off until it is chosen: else
+// GCC (12) makes branches of selections, for which it has no vectors.
+#pragma GCC optimize("no-tree-pre", "no-thread-jumps", "no-tree-sink")
 #endif
 #include <cmath>
 #include <cstdint>
@@ -79,6 +79,10 @@ FUNCTION absolute(T a) { return a < 0 ? negate(a) : a; }
 FUNCTION sign(T a) { return T((a > 0) - (a < 0)); }
 FUNCTION maximum(T a, T b) { return a != a || a > b ? a : b; }
 FUNCTION minimum(T a, T b) { return a != a || a < b ? a : b; }
+template <int n, class T> static inline std::enable_if_t<std::is_floating_point_v<T>, T> power(T x) {
+  return n < 0 ? 1 / power<-n>(x) : n == 3 ? x * x * x : n == 2 ? x * x : x;
+}
+FUNCTION either(bool first, T a, T b) { return first ? a : b; }  // both computed, for all of a vector
 FUNCTION tanh_backward(T cotangent, T y) { return cotangent * (1 - y * y); }
 FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * (1 - y) * y; }
 FUNCTION logaddexp(T a, T b) {

@@ -13,7 +13,7 @@ import torch
 from .._core import graph
 from .._core.graph import Graph, TensorType
 from . import lapack, loop_complex, loop_matrices, loop_products
-from .loop_emitter import Emitter, carry_over
+from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -142,7 +142,9 @@ def is_small(body: Graph) -> bool:
     return loop_matrices.is_factorizing(body) or any(t is not None and t.dtype.is_complex for t in types)
 
 
-def graph_source(body: Graph, name: str = "a graph", function: str = "loop") -> Source:
+def graph_source(
+    body: Graph, name: str = "a graph", function: str = "loop", most_elements: int = MOST_ELEMENTS
+) -> Source:
     """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
 
     A graph that is `open_ended` sets a last output, an integer, where it gives up: its loops take longer than a function
@@ -150,21 +152,18 @@ def graph_source(body: Graph, name: str = "a graph", function: str = "loop") -> 
     """
     types = body.in_types
     sizes = _sizes([*types, *body.out_types])[: len(types)]
-    emitter = Emitter(body, value_of, most_work=_MOST_WORK)
-    results = emitter.emit([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)], apart=True)
+    emitter = Emitter(body, value_of, most_work=_MOST_WORK, most_elements=most_elements)
+    names = [f"y{i}" for i in range(len(body.out_types))]
+    emitter.emit_into([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)], names)
     if emitter.work > _MOST_WORK:
         raise Unsupported("the loops are long")
     declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types)]
-    names = [f"y{i}" for i in range(len(results))]
     declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]
     declared += (
         [f"int64_t* __restrict__ over = (int64_t*)out[{len(names)}];", "int64_t work = 0;"] if emitter.gives_up else []
     )
-    stores = carry_over(names, results)
-    text = _function(
-        len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", [*emitter.lines, *stores], emitter.memory,
-        name=function,
-    )  # fmt: skip
+    loop = "for (int64_t n = 0; n < length; ++n)"
+    text = _function(len(sizes), declared, loop, emitter.lines, emitter.memory, name=function)
     return Source(text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops)
 
 

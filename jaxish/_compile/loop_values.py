@@ -74,13 +74,32 @@ def in_buffer(name: str, shape: tuple[int, ...], dtype: torch.dtype, is_carry: b
     return Value(shape, dtype, load, is_held=True, place=load if is_carry else None, memory=name if is_carry else None)
 
 
-def unflat(flat: str, shape: Sequence[int]) -> list[str]:
+def _unflat(flat: str, shape: Sequence[int]) -> list[str]:
     """Return the indices of the element that lies at a place in memory."""
-    index, stride = [], math.prod(shape)
+    index, stride, count = [], math.prod(shape), math.prod(shape)
     for n in shape:
         stride = max(stride // max(n, 1), 1)
-        index.append("0" if n == 1 else f"(({flat})/{stride})%{n}")
+        place = flat if stride == 1 else f"({flat})/{stride}"
+        index.append("0" if n == 1 else place if n * stride == count else f"({place})%{n}")
     return index
+
+
+def regrouped(index: Sequence[str], shape: Sequence[int], other: Sequence[int]) -> list[str]:
+    """Return where in another shape the element with an index in `shape` is, the order of all elements kept.
+
+    Dimensions whose sizes have the same product in both shapes are taken by themselves.
+    """
+    found: list[str] = []
+    done = first = 0
+    for last in range(1, len(shape) + 1):
+        count, end = math.prod(shape[first:last]), done + 1
+        while end < len(other) and math.prod(other[done:end]) < count:
+            end += 1
+        if last == len(shape) or (count > 1 and math.prod(other[done:end]) == count):
+            end = len(other) if last == len(shape) else end
+            found += _unflat(flat_index(index[first:last], shape[first:last]), other[done:end])
+            first, done = last, end
+    return found if shape else _unflat("0", other)
 
 
 def broadcast(index: Sequence[str], shape: Sequence[int]) -> list[str]:
@@ -96,9 +115,15 @@ def loops_over(index: Sequence[str], shape: Sequence[int]) -> str:
 
 def is_in_order(x: Value) -> bool:
     """Tell whether the elements of x lie in memory in their order, so that the first one's place is where all begin."""
+    return beginning(x) is not None
+
+
+def beginning(x: Value) -> str | None:
+    """Return what an element of x is, up to its place behind the first one's, where they lie in memory in their order."""
     index = [f"i{d}" for d in range(len(x.shape))]
     head = x.load(index).removesuffix(f"{flat_index(index, x.shape)}]")
-    return re.fullmatch(r"(\w+|\([\w+*]+\))\[([^\[\]]*\+)?", head) is not None and not _uses(head, index)
+    is_array = re.fullmatch(r"(\w+|\([\w+*]+\))\[([^\[\]]*\+)?", head) is not None
+    return head if is_array and not _uses(head, index) else None
 
 
 def nest(index: Sequence[str], shape: Sequence[int], statement: str) -> str:

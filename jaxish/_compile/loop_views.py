@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .loop_values import Value, broadcast, flat_index, unflat
+from .loop_values import Value, beginning, broadcast, flat_index, regrouped
 
 
 def reshape(shape: tuple[int, ...], x: Value, *_: Any) -> Value:
@@ -12,7 +12,10 @@ def reshape(shape: tuple[int, ...], x: Value, *_: Any) -> Value:
     assert math.prod(shape) == math.prod(x.shape)
     if shape == x.shape:
         return x
-    return x.seen(shape, lambda i: unflat(flat_index(i, shape), x.shape), in_order=True)
+    head = beginning(x) if x.is_held and x.place is None else None
+    if head is not None:
+        return Value(shape, x.dtype, lambda i: f"{head}{flat_index(i, shape)}]", is_held=True)
+    return x.seen(shape, lambda i: regrouped(i, shape, x.shape), in_order=True)
 
 
 def permute(shape: tuple[int, ...], x: Value, dims: Sequence[int]) -> Value:

@@ -21,10 +21,11 @@ from torch import Tensor, fx
 from .._core import graph, operators
 from .._core.graph import Graph
 from .._core.nodes import storage_of
+from .._core.primitive import Primitive
 from . import loop_nodes
 
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
-_MOST_ELEMENTS = 1 << 17  # of an array: beyond, kernels in parallel win
+_MOST_ELEMENTS = 1 << 16  # of an array: beyond, kernels in parallel win
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +88,18 @@ class _Cut:
         return any(isinstance(v, Tensor) and storage_of(v) in self._written for v in values)
 
     def _reads_through(self, node: fx.Node) -> bool:
-        """Tell whether a node is a view that any code can make of what it is a view of."""
+        """Tell whether a node is a view that any code can make of what it is a view of, or a primitive of one result.
+
+        What reads that result computes it.
+        """
         if node.op != "call_function" or node.target is getitem or self._touches_written(node):
             return False
-        return operators.of(node.target).is_view and loop_nodes.is_known(node)
+        may = isinstance(node.target, Primitive) or operators.of(node.target).is_view
+        return may and loop_nodes.is_known(node)
 
     def _may_be_in_piece(self, node: fx.Node) -> bool:
+        if node.target is getitem:
+            return node.args[0] in self._is_view
         is_product = operators.of(node.target).kind is operators.Kind.PRODUCT
         return not is_product and loop_nodes.is_known(node) and not self._touches_written(node)
 

@@ -17,6 +17,7 @@ from . import loop_sources, native_loop, pieces
 from .loop_values import Unsupported
 from .pieces import Piece
 
+_MOST_ELEMENTS = 1 << 21  # that a piece stores
 _MOST_NODES = 1500  # of one file: the compiler takes some four seconds
 _MOST_LEFT = 0.05  # of the nodes that may be in pieces
 
@@ -61,11 +62,11 @@ def _written(body: Graph, found: Sequence[Piece]) -> Iterator[_Form]:
     for number, piece in enumerate({piece.form: piece for piece in found}.values()):
         part, name = derived.subgraph(body, piece.inputs, piece.outputs), f"piece_{number}"
         try:
-            source = loop_sources.graph_source(part, function=name)
+            source = loop_sources.graph_source(part, function=name, most_elements=_MOST_ELEMENTS)
         except Unsupported:
             continue
-        assert not source.open_ended
-        yield _Form(piece.form, part, name, source.function)
+        if not source.open_ended:
+            yield _Form(piece.form, part, name, source.function)
 
 
 def _files(forms: Sequence[_Form]) -> Iterator[list[_Form]]:
