@@ -120,6 +120,21 @@ def test_dtypes_and_other_options():
     agree(lambda jax: jax.numpy.cumulative_sum(x))
 
 
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_the_correction_of_a_variance_is_an_array(name):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for less in (1, 3.0, np.float32(0.5), np.array([0, 1, 2, 3])):
+        agree(lambda jax, d=less: getattr(jax.numpy, name)(x, 0, ddof=jax.numpy.asarray(d)), rtol=1e-6)
+        agree(lambda jax, d=less: jax.jit(lambda d: getattr(jax.numpy, name)(x, 0, ddof=d))(d), rtol=1e-6)
+    agree(lambda jax: jax.numpy.var(x, correction=jax.numpy.asarray(12)))
+    agree(lambda jax: jax.grad(lambda d: jax.numpy.std(x, ddof=d))(1.0), rtol=1e-6)
+
+
+def test_a_variance_of_an_integer_dtype_is_floating():
+    x = np.arange(6, dtype=np.float32)
+    agree(lambda jax: (jax.numpy.var(x, dtype=int), jax.numpy.var(x, dtype=int, ddof=6)))
+
+
 @pytest.mark.parametrize("name", RUNNING)
 def test_running_sums_agree_for_every_dtype(name):
     for dtype in DTYPES:

@@ -10,7 +10,7 @@ from .._core import dtypes, selection
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes
 from .._core.primitive import conjugate
-from .._core.promotion import convert, tensor
+from .._core.promotion import convert, promote, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
@@ -131,7 +131,8 @@ def nanvar(
     if mask is not None:
         mask = mask.broadcast_to(t.shape)
         kept, squares = kept & mask, selection.where(mask, squares, 0.0)
-    count = sum_tensor(kept.to(torch.int32), axes, keepdims) - ddof
+    (present, less), _ = promote("nanvar", Array(sum_tensor(kept.to(torch.int32), axes, keepdims)), ddof)
+    count = present - less
     spread = sum_tensor(squares, axes, keepdims) / selection.where(count > 0, count, 1)
     return Array(convert(selection.where(count > 0, spread, math.nan), result))
 

@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, unsigned
-from .._core.array import Array, check_arraylike
+from .._core.array import Array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axes, canonical_axis, expanded, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
 from .._tensors import ordering
+from .._tensors.arithmetic import square
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 from .arguments import Axis, converted, int_dtype, no_out, selected
+from .choosing import chosen
 
 _Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
@@ -335,40 +337,66 @@ def var(
     `correction` is another name of `ddof`. A known `mean` (with its axes kept) may be given. NaN where the count is not above `ddof`.
     """
     no_out("var", out)
+    less, axis, keepdims = _correction(ddof, correction), static_axis(axis), bool(keepdims)
+    return _var(a, axis=axis, dtype=dtype, keepdims=keepdims, correction=less, where=where, a_mean=mean)
+
+
+def _correction(ddof: Any, correction: Any) -> Any:
+    """Return what is taken from the count, whichever of its names it was given by."""
     if correction is None:
-        correction = ddof
-    elif not isinstance(ddof, int) or ddof != 0:
+        return ddof
+    if not isinstance(ddof, int) or ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
+
+
+@shown_as_jit("axis", "dtype", "keepdims")
+def _var(
+    a: ArrayLike, *, axis: Axis, dtype: DTypeLike | None, keepdims: bool, correction: ArrayLike, where: ArrayLike | None,
+    a_mean: ArrayLike | None,
+) -> Array:  # fmt: skip
     t = tensor("var", a)
     mask = mask_of("var", where)
-    axes, keepdims = canonical_axes(static_axis(axis), t.dim(), error=IndexError), bool(keepdims)
-    if dtype is None:
-        computed = _upcast(_inexact(t.dtype))
-        result = t.dtype.to_real() if t.is_complex() else _inexact(t.dtype)
-    else:
-        result = dtypes.to_torch(dtypes.requested_dtype(dtype, "var"))
-        if result is torch.bool:
-            raise TypeError("jnp.var does not accept dtype bool. Use an integer or floating dtype.")
-        if t.is_complex() and not result.is_complex:
-            raise ValueError(
-                f"jax.numpy.var does not support the real dtype {dtypes.TO_NUMPY[result]} for complex values. "
-                "Take the variance of the real and imaginary parts."
-            )
-        computed = _upcast(result)
+    axes = canonical_axes(axis, t.dim(), error=IndexError)
+    computed, result = _dtypes_of_var(t.dtype, dtype)
     t = convert(t, computed)
-    center = _mean_tensor(t, axes, True, mask) if mean is None else convert(tensor("var", mean), computed)
+    center = _mean_tensor(t, axes, True, mask) if a_mean is None else convert(tensor("var", a_mean), computed)
     deviation = t - center
-    squares = (deviation * conjugate(deviation)).real if t.is_complex() else torch.square(deviation)
-    real_dtype = squares.dtype
+    squares = (deviation * conjugate(deviation)).real if t.is_complex() else square(deviation)
+    count = _degrees(t, axes, keepdims, mask, correction, squares.dtype)
+    spread = sum_tensor(masked(squares, mask, 0), axes, keepdims)
+    is_known = not isinstance(count, Tensor) and dtypes.is_inexact_tensor(result)
+    if is_known and count <= 0:
+        return Array(convert(spread * math.nan, result))
+    found = Array(convert(spread / count, result))
+    return found if is_known else chosen(Array(count > 0) if isinstance(count, Tensor) else count > 0, found, math.nan)
+
+
+def _dtypes_of_var(source: torch.dtype, dtype: DTypeLike | None) -> tuple[torch.dtype, torch.dtype]:
+    """Return the dtypes that a variance is computed in and has."""
+    if dtype is None:
+        return _upcast(_inexact(source)), source.to_real() if source.is_complex else _inexact(source)
+    result = dtypes.to_torch(dtypes.requested_dtype(dtype, "var"))
+    if result is torch.bool:
+        raise TypeError("jnp.var does not accept dtype bool. Use an integer or floating dtype.")
+    if source.is_complex and not result.is_complex:
+        raise ValueError(
+            f"jax.numpy.var does not support the real dtype {dtypes.TO_NUMPY[result]} for complex values. "
+            "Take the variance of the real and imaginary parts."
+        )
+    return _upcast(result), result
+
+
+def _degrees(
+    t: Tensor, axes: tuple[int, ...], keepdims: bool, mask: Tensor | None, correction: Any, dtype: torch.dtype
+) -> Any:
+    """Return how many elements a variance counts less the correction: a number where both are."""
     if mask is None:
-        count: Any = _axes_count(tuple(t.shape), axes) - correction
-        spread = sum_tensor(squares, axes, keepdims)
-        found = spread / count if not isinstance(count, Array) and count > 0 else spread * math.nan
+        count: Any = _axes_count(tuple(t.shape), axes)
     else:
-        count = sum_tensor(expanded(mask, tuple(t.shape)).to(real_dtype), axes, keepdims) - correction
-        spread = sum_tensor(masked(squares, mask, 0), axes, keepdims)
-        found = torch.where(count > 0, spread / count, math.nan)
-    return Array(convert(found, result))
+        count = sum_tensor(expanded(mask, tuple(t.shape)).to(dtype), axes, keepdims)
+    is_number = isinstance(correction, int | float | np.generic)
+    return count - (correction if is_number else convert(tensor("var", correction), dtype))
 
 
 @compiled_when_repeated
@@ -380,9 +408,13 @@ def std(
     no_out("std", out)
     if dtype is not None and not dtypes.is_inexact(dtypes.dtype_of(dtype)):
         raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtypes.dtype_of(dtype)}.")
-    return Array(
-        torch.sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)._tensor)
-    )
+    less, axis, keepdims = _correction(ddof, correction), static_axis(axis), bool(keepdims)
+    return _std(a, axis=axis, dtype=dtype, keepdims=keepdims, correction=less, where=where, mean=mean)
+
+
+@shown_as_jit("axis", "dtype", "keepdims")
+def _std(a: ArrayLike, *, mean: ArrayLike | None, **how: Any) -> Array:
+    return Array(torch.sqrt(tensor_of(_var(a, a_mean=mean, **how))))
 
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:

@@ -15,7 +15,8 @@ from .._core.promotion import convert, promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
 from .._transforms.shown_calls import shown_as_jit
-from .arguments import concrete_values, dtype_or, int_dtype, no_out, selected, with_number
+from .arguments import concrete_values, dtype_or, int_dtype, no_out
+from .choosing import chosen
 from .creation import asarray
 from .indexing import fill_of
 from .searching import nonzero
@@ -37,19 +38,7 @@ def where(
         raise TypeError("Either both or neither of the x and y arguments should be provided to jax.numpy.where.")
     if size is not None or fill_value is not None:
         raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
-    return _where(condition, x, y)
-
-
-@shown_as_jit()
-def _where(condition: Any, x: Any, y: Any) -> Array:
-    fast = with_number(x, y)
-    if fast is not None:
-        (a, b), weak = fast, False
-    else:
-        check_arraylike("where", condition, x, y)
-        (a, b), weak = promote("where", x, y)
-    mask = convert(tensor("where", condition), torch.bool)
-    return Array(selected(mask, a, b), weak)
+    return chosen(condition, x, y)
 
 
 @moves_elements(1, 2)
