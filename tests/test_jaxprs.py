@@ -144,6 +144,18 @@ TEXTS = {
     "stack": (lambda j: lambda x: j.numpy.stack([x, x], 1), (V,)),
     "a traced index": (lambda j: lambda x, i: x[i], (V, np.int32(1))),
     "two traced indices": (lambda j: lambda x, i: x[i, i], (M, np.int32(1))),
+    "rows of traced indices": (lambda j: lambda x, i: (x[i], x[i, i], x.at[i].get(mode="fill")), (M, np.array([0, 2], np.int32))),
+    "updates at one place": (
+        lambda j: lambda x, i: (x.at[0, 1].set(2.0), x.at[1].add(x[0]), x.at[-1, 1:3].max(2.0), x.at[:, 1].multiply(2.0), x.at[i, 2:].set(1.0),
+                                x.at[i, i].min(0.0), x.at[i].get(mode="fill"), x.at[7].set(1.0)), (M, np.int32(1))),
+    "updates at several places": (
+        lambda j: lambda x, i: (x.at[i].add(1.0), x.at[i].set(x[:2], unique_indices=True), x.at[i, i].multiply(2.0)), (M, np.array([0, 2], np.int32))),
+    "positions": (
+        lambda j: lambda: (j.lax.broadcasted_iota("int32", (2, 3), 1), j.numpy.eye(3, 2, 1), j.numpy.tri(2, 3, -1), j.lax.iota("float32", 3)), ()),
+    "one hot": (lambda j: lambda i: (j.nn.one_hot(i, 4), j.nn.one_hot(i, 3, axis=0, dtype="int8")), (np.array([0, 2], np.int32),)),
+    "variance": (
+        lambda j: lambda x, n: (j.numpy.var(x), j.numpy.std(n, 0, keepdims=True), j.numpy.var(x, 1, ddof=1), j.numpy.std(x, mean=x.mean())),
+        (M, M.astype(np.int32))),
     "relu": (lambda j: lambda x: j.nn.relu(x), (V,)),
     "gelu": (lambda j: lambda x: j.nn.gelu(x), (V,)),
     "sigmoid and silu": (lambda j: lambda x: (j.nn.sigmoid(x), j.nn.silu(x)), (V,)),

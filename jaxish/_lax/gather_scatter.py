@@ -22,7 +22,7 @@ from .._core.primitive import differentiable
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
 from .._tensors.elements import GatherDimensionNumbers as GatherDimensionNumbers
-from .._tensors.elements import GatherScatterMode, default_fill, drop_cotangents, elements_at, put_elements
+from .._tensors.elements import GatherScatterMode, default_fill, drop_cotangents, elements_at, put_elements, shown_fill
 from .._tensors.elements import ScatterDimensionNumbers as ScatterDimensionNumbers
 from . import operands as ops
 from .operands import check_same_dtypes, check_shapelike
@@ -119,7 +119,7 @@ def _shown_gather(
 ) -> dict[str, Any]:
     return {
         "dimension_numbers": numbers, "slice_sizes": sizes, "unique_indices": flags[0], "indices_are_sorted": flags[1],
-        "mode": how, "fill_value": fill,
+        "mode": how, "fill_value": shown_fill(t, how, fill),
     }  # fmt: skip
 
 

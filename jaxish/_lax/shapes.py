@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, narrow, selection, unsigned
+from .._core import dtypes, graph, narrow, selection, unsigned
 from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of
 from .._core.avals import ShapeDtypeStruct
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, expanded
 from .._core.extended import fills_elements, moves_elements
-from .._core.operations import shown_as
+from .._core.operations import is_recorded, shown_as
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
@@ -535,8 +535,27 @@ def broadcasted_iota(dtype: DTypeLike | None, shape: Shape, dimension: int, *, o
     dimension = index_of(dimension)
     if not 0 <= dimension < len(sizes):
         raise ValueError(f"iota dimension must be between 0 and len(shape), got {dimension=} for shape={sizes}")
-    along = [n if d == dimension else 1 for d, n in enumerate(sizes)]
-    return Array(arange(sizes[dimension], target).reshape(along).expand(sizes))
+    return Array(positions(sizes, target, dimension, default_torch_device()))
+
+
+@shown_as(
+    "iota",
+    lambda shape, dtype, dimension, device: {
+        "dtype": dtypes.TO_NUMPY[dtype], "shape": shape, "dimension": dimension, "sharding": None
+    },
+)  # fmt: skip
+def positions(shape: tuple[int, ...], dtype: torch.dtype, dimension: int, device: torch.device) -> Tensor:
+    """Return a tensor whose elements are their own position along a dimension."""
+    along = [n if d == dimension else 1 for d, n in enumerate(shape)]
+    return arange(shape[dimension], dtype, device).reshape(along).expand(shape)
+
+
+def places_in_matrix(shape: tuple[int, int], dimension: int, device: torch.device) -> Tensor:
+    """Return the numbers of a matrix's rows or columns, which broadcast to it; jaxprs show them of all its elements."""
+    if graph.tracing and is_recorded():
+        return positions(shape, torch.int32, dimension, device)
+    found = torch.arange(shape[dimension], device=device)
+    return found if dimension else found.unsqueeze(1)
 
 
 def arange(size: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:

@@ -10,6 +10,7 @@ from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
+from .._lax.shapes import positions
 from .._numpy.creation import asarray
 from .._numpy.softmax import Axis, dims_of, logsumexp, mask_of, sum_over
 from .._transforms.shown_calls import shown_as_jit
@@ -81,7 +82,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     if num_classes < 0:
         raise TypeError(f"one_hot needs a nonnegative number of classes, got {num_classes}.")
     tensor = tensor_of(indices)
-    classes = torch.arange(int(num_classes), device=tensor.device)
-    shape = [1] * rank
-    shape[axis] = int(num_classes)
-    return Array(convert(tensor.unsqueeze(axis) == classes.to(tensor.dtype).reshape(shape), dtypes.to_torch(wanted)))
+    axis %= rank
+    shape = tuple(int(num_classes) if d == axis else 1 for d in range(rank))
+    chosen = tensor.unsqueeze(axis)
+    return Array(convert(chosen == positions(shape, tensor.dtype, axis, tensor.device), dtypes.to_torch(wanted)))

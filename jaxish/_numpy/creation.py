@@ -19,6 +19,7 @@ from .._core.typing import ArrayLike, DTypeLike
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.elementwise import warn_complex_to_real
 from .._lax.out_sharding import laid_over
+from .._lax.shapes import places_in_matrix
 from .arguments import converted, dtype_or, float_dtype, laid_out_like, placed, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
@@ -399,10 +400,14 @@ def full_like(
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Return an N by M matrix (M: N) with ones on the k-th diagonal and zeros elsewhere."""
-    rows, columns = canonical_shape((N, N if M is None else M))
-    target, place = dtype_or(dtype, "eye", np.float64), torch_device(device)
-    row = torch.arange(rows, device=place).unsqueeze(1)
-    return placed(Array(convert(torch.arange(columns, device=place) == row + _diagonal("eye", k), target)), device)
+    shape, target, place = _matrix_shape(N, M), dtype_or(dtype, "eye", np.float64), torch_device(device)
+    row, column = (places_in_matrix(shape, dimension, place) for dimension in (0, 1))
+    return placed(Array(convert(row + _diagonal("eye", k) == column, target)), device)
+
+
+def _matrix_shape(rows: Any, columns: Any) -> tuple[int, int]:
+    height, width = canonical_shape((rows, rows if columns is None else columns))
+    return height, width
 
 
 def _diagonal(function: str, k: Any) -> Any:
@@ -422,11 +427,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     """
     if not isinstance(k, Array):
         check_fits(int(k), dtypes.to_torch(dtypes.canonicalize_dtype(np.int64)))
-    rows, columns = canonical_shape((N, N if M is None else M))
-    place = torch_device(None)
-    row = torch.arange(rows, device=place).unsqueeze(1)
-    below = torch.arange(columns, device=place) <= row + _diagonal("tri", k)
-    return Array(convert(below, dtype_or(dtype, "tri", np.float32)))
+    shape, place = _matrix_shape(N, M), torch_device(None)
+    last = places_in_matrix(shape, 0, place) + _diagonal("tri", k)
+    return Array(convert(last >= places_in_matrix(shape, 1, place), dtype_or(dtype, "tri", np.float32)))
 
 
 @moves_elements(0)

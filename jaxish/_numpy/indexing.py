@@ -8,7 +8,7 @@ they are written, unless a mode says otherwise; index values may be traced, shap
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from .._core.operations import is_recorded
 from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
 from .._core.symbolic_sizes import is_size, is_whole, larger, slice_bounds, steps_between
-from .._tensors.elements import GatherScatterMode, put_elements, put_slice, take_elements
+from .._tensors.elements import COMBINE, GatherScatterMode, put_elements, put_slice, put_window, take_elements
 from .creation import asarray
 from .dynamic_index import windows_of
 
@@ -46,6 +46,24 @@ class Plan:
     arrays: list[tuple[int, Tensor]] = field(default_factory=list)
     position: int = 0
     dropped: bool = False
+
+    def starts(self) -> dict[int, int | Tensor] | None:
+        """Return where the one window begins that the index selects, for all dimensions that it does not cover.
+
+        None for an index that is not one window of neighbours.
+        """
+        if self.new or self.flips or any(i.dim() for _, i in self.arrays):
+            return None
+        kept = [d for d, b in enumerate(self.basic) if type(b) is not int]
+        found: dict[int, Any] = {kept[at]: index for at, index in self.arrays}
+        for dim, entry in enumerate(self.basic):
+            if type(entry) is int:
+                found[dim] = entry
+            elif entry is not _FULL:
+                if type(entry) is torch.SymInt or entry.step not in (None, 1):
+                    return None
+                found[dim] = entry.start
+        return dict(sorted(found.items()))
 
     def view(self, t: Tensor) -> Tensor:
         """Return the part of `t` that the basic indices select, a view of its memory."""
@@ -367,12 +385,18 @@ def put_index(
         part = put_index(windows.read(t), windows.index, values, combine, mode, unique, wrap)
         return windows.written(t, part)
     plan = _make_plan(index, t.shape, wrap, mode is GatherScatterMode.CLIP, False, t.device)
+    if graph.tracing and is_recorded() and (starts := plan.starts()):
+        return _put_window(t, plan, starts, values, combine, mode or GatherScatterMode.FILL_OR_DROP)
+    return _put(t, plan, values, combine, mode, unique)
+
+
+def _put(t: Tensor, plan: Plan, values: Tensor, combine: str, mode: GatherScatterMode | None, unique: bool) -> Tensor:
     if not plan.arrays:
         view = plan.view(t)
         values = expanded(values, tuple(view.shape))
         if plan.dropped:
             return t
-        new = values if combine == "set" else _COMBINE[combine](view, values)
+        new = values if combine == "set" else COMBINE[combine](view, values)
         return _write_back(t, plan, new)
     dims = [d for d, _ in plan.arrays]
     indices = [i for _, i in plan.arrays]
@@ -380,7 +404,8 @@ def put_index(
     batch = broadcast_shape(*(i.shape for i in indices))
     rest = [n for d, n in enumerate(view.shape) if d not in dims]
     result = (*rest[: plan.position], *batch, *rest[plan.position :])
-    values = expanded(values, result)
+    if not (graph.tracing and is_recorded()) or plan.position:  # a jaxpr shows the places before the updates
+        values = expanded(values, result)
     if plan.dropped:
         return t
     if plan.position and batch:
@@ -388,6 +413,23 @@ def put_index(
         values = values.movedim(places, list(range(len(batch))))
     new = put_elements(view, indices, values, combine, mode or GatherScatterMode.FILL_OR_DROP, unique, dims)
     return _write_back(t, plan, new)
+
+
+def _put_window(
+    t: Tensor, plan: Plan, starts: dict[int, Any], values: Tensor, combine: str, mode: GatherScatterMode
+) -> Tensor:
+    """Combine values into a single window of `t`, as one equation of a jaxpr."""
+    inserted = tuple(d for d in starts if type(plan.basic[d]) is int or isinstance(starts[d], Tensor))
+    traced = [list(starts).index(d) for d in starts if isinstance(starts[d], Tensor)]
+
+    def write(t: Tensor, places: Tensor, values: Tensor) -> Tensor:
+        arrays = [(d, places[at]) for (d, _), at in zip(plan.arrays, traced, strict=True)]
+        return _put(t, replace(plan, arrays=arrays), values, combine, mode, True)
+
+    shape = tuple(
+        len(range(*b.indices(n))) for d, (b, n) in enumerate(zip(plan.basic, t.shape, strict=True)) if d not in inserted
+    )
+    return put_window(t, starts, inserted, shape, values, combine, mode, write)
 
 
 def set_plainly(t: Tensor, index: Any, value: Any) -> Tensor | None:
@@ -443,9 +485,6 @@ def _scattered(t: Tensor, basic: Sequence[Any], view: Tensor, dim: int) -> Tenso
     else:
         part = _scattered(t[(_FULL,) * dim + (entry,)], others, view, dim + 1)
     return put_slice(t, part, dim, entry.start, entry.stop, entry.step or 1)
-
-
-_COMBINE = {"add": unsigned.add, "mul": unsigned.mul, "min": unsigned.minimum, "max": unsigned.maximum}
 
 
 def fill_of(fill_value: Any, like: Tensor) -> Any:

@@ -6,16 +6,17 @@ bounds; who wants them to count from the end normalises them first.
 """
 
 import enum
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .._core import config, dtypes, functorch, graph, narrow, selection, unsigned
-from .._core.dimensions import broadcast_shape
-from .._core.graph import TensorType, is_plain_evaluation
+from .._core.dimensions import broadcast_shape, expanded
+from .._core.graph import Graph, TensorType, is_plain_evaluation
 from .._core.operations import is_recorded, shown_as
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
@@ -78,9 +79,15 @@ def _shown_gather(
     offsets = tuple(range(batch, batch + operand.dim() - len(dims)))
     return {
         "dimension_numbers": GatherDimensionNumbers(offsets, tuple(sorted(dims)), dims),
-        "slice_sizes": tuple(1 if d in dims else n for d, n in enumerate(operand.shape)), "unique_indices": False,
-        "indices_are_sorted": False, "mode": mode, "fill_value": fill,
+        "slice_sizes": tuple(1 if d in dims else n for d, n in enumerate(operand.shape)),
+        "unique_indices": not batch, "indices_are_sorted": not batch, "mode": mode,
+        "fill_value": shown_fill(operand, mode, fill),
     }  # fmt: skip
+
+
+def shown_fill(operand: Tensor, mode: GatherScatterMode, fill: Any) -> Any:
+    """Return what a jaxpr says that a gather fills in: the default, where that is meant."""
+    return default_fill(operand.dtype) if fill is None and mode is GatherScatterMode.FILL_OR_DROP else fill
 
 
 @shown_as("gather", _shown_gather)
@@ -99,11 +106,28 @@ def _shown_scatter(
     operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool,
     dims: tuple[int, ...],
 ) -> dict[str, Any]:  # fmt: skip
-    windows = tuple(range(places.dim() - 1, updates.dim()))
+    batch = places.dim() - 1
+    numbers = ScatterDimensionNumbers(tuple(range(batch, updates.dim())), tuple(sorted(dims)), dims)
+    return _scatter_params(operand, combine, numbers, mode, not batch, unique or not batch)
+
+
+def _scatter_params(
+    operand: Tensor, combine: str, numbers: ScatterDimensionNumbers, mode: Any, is_sorted: bool, unique: bool
+) -> dict[str, Any]:
+    of_two = None if combine == "set" else _combination(combine, TensorType((), operand.dtype, operand.device))
     return {
-        "dimension_numbers": ScatterDimensionNumbers(windows, tuple(sorted(dims)), dims), "indices_are_sorted": False,
-        "unique_indices": unique, "mode": mode, "update_jaxpr": None, "update_consts": (),
+        "dimension_numbers": numbers, "indices_are_sorted": is_sorted, "unique_indices": unique, "mode": mode,
+        "update_jaxpr": of_two, "update_consts": (),
     }  # fmt: skip
+
+
+@functools.cache
+def _combination(combine: str, type: TensorType) -> Graph:
+    """Return the graph of what a scatter makes of an element and an update."""
+    return graph.trace(lambda *pair: [COMBINE[combine](*pair)], [type, type]).graph
+
+
+COMBINE = {"add": unsigned.add, "mul": unsigned.mul, "min": unsigned.minimum, "max": unsigned.maximum}
 
 
 def _written(
@@ -123,16 +147,46 @@ def _back(tensor: Tensor, dims: Sequence[int]) -> Tensor:
     return tensor if tuple(dims) == front else tensor.movedim(front, tuple(dims))
 
 
-_SHOWN = {
-    combine: shown_as("scatter" if combine == "set" else f"scatter-{combine}", _shown_scatter)(_written)
-    for combine in ("set", "add", "mul", "min", "max")
-}
+def _shown_window(
+    operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: Any, inserted: Any, dims: Any, write: Any
+) -> dict[str, Any]:
+    numbers = ScatterDimensionNumbers(tuple(range(updates.dim())), inserted, dims)
+    return _scatter_params(operand, combine, numbers, mode, True, True)
+
+
+def _window_written(operand: Tensor, places: Tensor, updates: Tensor, *how: Any) -> Tensor:
+    *_, write = how
+    return write(operand, places, updates)
+
+
+def _named(shown: Callable[..., dict[str, Any]], function: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]:
+    return {
+        combine: shown_as("scatter" if combine == "set" else f"scatter-{combine}", shown)(function)
+        for combine in ("set", *COMBINE)
+    }
+
+
+_SHOWN, _SHOWN_WINDOWS = _named(_shown_scatter, _written), _named(_shown_window, _window_written)
+
+
+def put_window(
+    operand: Tensor, starts: dict[int, int | Tensor], inserted: tuple[int, ...], shape: tuple[int, ...], updates: Tensor,
+    combine: str, mode: GatherScatterMode, write: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    """Return `write(operand, starts as a vector, updates)`, which a jaxpr shows as the scatter of a single window.
+
+    The window begins at `starts`, by dimension, and covers the others; its `shape` lacks the dimensions `inserted`.
+    """
+    scalars = [s if isinstance(s, Tensor) else torch.full((), s, device=operand.device) for s in starts.values()]
+    places, updates = _stacked(scalars), expanded(updates, shape)
+    return _SHOWN_WINDOWS[combine](operand, places, updates, combine, mode, inserted, tuple(starts), write)
 
 
 def _stacked(indices: Sequence[Tensor]) -> Tensor:
     """Return index arrays as the last dimension of one, as lax.gather takes them."""
     dtype = torch.int64 if config.enable_x64.value else torch.int32
-    return torch.stack([i.to(dtype) for i in torch.broadcast_tensors(*indices)], -1)
+    columns = [i.to(dtype).unsqueeze(-1) for i in torch.broadcast_tensors(*indices)]
+    return columns[0] if len(columns) == 1 else torch.cat(columns, -1)
 
 
 def take_elements(
@@ -215,8 +269,9 @@ def put_elements(
         return operand
     dims = range(count) if dims is None else dims
     if graph.tracing and is_recorded():
-        updates = updates.expand((*batch, *(n for d, n in enumerate(operand.shape) if d not in dims)))
-        return _SHOWN[combine](operand, _stacked(indices), updates, combine, mode, unique, tuple(dims))
+        places = _stacked(indices)
+        updates = expanded(updates, (*batch, *(n for d, n in enumerate(operand.shape) if d not in dims)))
+        return _SHOWN[combine](operand, places, updates, combine, mode, unique, tuple(dims))
     return _back(_put_elements(_in_front(operand, dims), indices, updates, combine, mode, unique), dims)
 
 

@@ -131,8 +131,8 @@ def _standard_basis(arrays: Sequence[Array]) -> list[Array]:
     total, start, basis = sum(a.size for a in arrays), 0, []
     for array in arrays:
         tensor = tensor_of(array)
-        rows = torch.arange(total, device=tensor.device).unsqueeze(1)
-        columns = torch.arange(start, start + array.size, device=tensor.device)
+        rows = torch.arange(total, dtype=torch.int32, device=tensor.device).unsqueeze(1)
+        columns = torch.arange(start, start + array.size, dtype=torch.int32, device=tensor.device)
         basis.append(Array((rows == columns).to(tensor.dtype).reshape((total, *array.shape)), array._weak))
         start += array.size
     return basis
