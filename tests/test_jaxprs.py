@@ -152,6 +152,10 @@ TEXTS = {
         lambda j: lambda x, i: (x.at[i].add(1.0), x.at[i].set(x[:2], unique_indices=True), x.at[i, i].multiply(2.0)), (M, np.array([0, 2], np.int32))),
     "positions": (
         lambda j: lambda: (j.lax.broadcasted_iota("int32", (2, 3), 1), j.numpy.eye(3, 2, 1), j.numpy.tri(2, 3, -1), j.lax.iota("float32", 3)), ()),
+    "ranges": (lambda j: lambda: [j.numpy.arange(*a) for a in ((2, 5), (2, 9, 3), (5, 0, -1), (0, 9, 3))], ()),
+    "tiles": (lambda j: lambda x, y: (j.numpy.tile(x, (2, 1)), j.numpy.tile(y, (2, 2)), j.numpy.tile(y, 2)), (M, V)),
+    "logarithms": (lambda j: lambda x: (j.numpy.log2(x), j.numpy.log10(x)), (V,)),
+    "real and imaginary parts": (lambda j: lambda x: (j.numpy.real(x), x.imag), (M + 1j * M,)),
     "one hot": (lambda j: lambda i: (j.nn.one_hot(i, 4), j.nn.one_hot(i, 3, axis=0, dtype="int8")), (np.array([0, 2], np.int32),)),
     "variance": (
         lambda j: lambda x, n: (j.numpy.var(x), j.numpy.std(n, 0, keepdims=True), j.numpy.var(x, 1, ddof=1), j.numpy.std(x, mean=x.mean())),
@@ -183,6 +187,17 @@ def test_gelu_of_torch_is_written_out():
     assert {e.primitive.name for e in call.params["jaxpr"].eqns} == {"neg", "mul", "erfc"}
     (found,) = jaxish.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, V)
     np.testing.assert_allclose(found, jax.nn.gelu(V, approximate=False), rtol=1e-6)
+
+
+def test_derivatives_of_softmax_are_written_out():
+    """In primitives that JAX has, which interpreters of jaxprs know."""
+    for name in ("softmax", "log_softmax"):
+        gradient = lambda j, name=name: j.grad(lambda x: (getattr(j.nn, name)(x, 1) ** 2).sum())
+        jaxpr = jaxish.make_jaxpr(gradient(jaxish))(M)
+        inner = [e for call in jaxpr.eqns if "jaxpr" in call.params for e in call.params["jaxpr"].eqns]
+        assert not any("softmax" in e.primitive.name for e in (*jaxpr.eqns, *inner))
+        (found,) = jaxish.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, M)
+        np.testing.assert_allclose(found, gradient(jax)(M), rtol=1e-5, atol=1e-6)
 
 
 # Keys, and named axes that have a size but no lanes.

@@ -41,12 +41,27 @@ def converted(r: Any, x: Any, dtype: Any) -> Atom:
         return x
     if isinstance(x, Literal):
         return literal(x.val, dtype)
+    if x in r.ranges:
+        return ranged(r, ShapedArray(x.aval.shape, dtype), *r.ranges[x])
     made = r.writer_of(x)
     if made is not None and made.primitive.name in _WITH_DTYPE:  # torch's are 64 bits wide, then converted
         params = {**made.params, _WITH_DTYPE[made.primitive.name]: dtype}
         return r.emit(made.primitive.name, made.invars, params, ShapedArray(x.aval.shape, dtype))
     params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
     return r.emit("convert_element_type", [x], params, ShapedArray(x.aval.shape, dtype))
+
+
+def ranged(r: Any, type: ShapedArray, start: int, step: int) -> Atom:
+    """Return the numbers from `start` on in steps of `step`."""
+    params = {"dtype": type.dtype, "shape": tuple(type.shape), "dimension": 0, "sharding": None}
+    found = r.emit("iota", [], params, type)
+    if (start, step) == (0, 1):
+        return found
+    if step != 1:
+        found = elementwise(r, type, "mul", [step, found], type.dtype, out_dtype=None)
+    found = elementwise(r, type, "add", [start, found], type.dtype)
+    r.ranges[found] = (start, step)
+    return found
 
 
 _WITH_DTYPE = {"iota": "dtype", "argmax": "index_dtype", "argmin": "index_dtype"}

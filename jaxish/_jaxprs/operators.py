@@ -13,7 +13,7 @@ import torch
 
 from .._core.avals import ShapedArray
 from .ir import Atom, Literal, Var
-from .operands import aligned, broadcast, common_dtype, converted, elementwise, expanded, is_floating, literal
+from .operands import aligned, broadcast, common_dtype, converted, elementwise, expanded, is_floating, literal, ranged
 
 aten = torch.ops.aten
 Rule = Callable[..., Any]  # Atom | list[Atom] | None
@@ -93,6 +93,21 @@ def _clamp(r: Any, out: ShapedArray, x: Atom, low: Any = None, high: Any = None)
     return x
 
 
+def _log2(r: Any, out: ShapedArray, x: Atom) -> Atom | None:
+    if not is_floating(out.dtype):
+        return None
+    natural = _unary("log", accuracy=None)(r, out, x)
+    base = r.emit("log", [literal(2, out.dtype)], {"accuracy": None}, ShapedArray((), out.dtype))
+    return elementwise(r, out, "div", [natural, base], out.dtype)
+
+
+def _log10(r: Any, out: ShapedArray, x: Atom) -> Atom | None:
+    if not is_floating(out.dtype):
+        return None
+    natural = _unary("log", accuracy=None)(r, out, x)
+    return elementwise(r, out, "mul", [natural, 1 / math.log(10)], out.dtype, out_dtype=None)
+
+
 def _relu(r: Any, out: ShapedArray, x: Atom) -> Atom:
     # Not the maximum: half of that has a derivative at zero.
     return _where(r, out, elementwise(r, ShapedArray(out.shape, bool), "le", [x, 0], out.dtype), 0, x)
@@ -157,10 +172,9 @@ def _bits(r: Any, out: ShapedArray, x: Atom, dtype: torch.dtype) -> Atom | None:
 
 def _iota(r: Any, out: ShapedArray, *bounds: Any, **_: Any) -> Atom | None:
     start, step = (bounds[0] if len(bounds) > 1 else 0), (bounds[2] if len(bounds) > 2 else 1)
-    if (start, step) != (0, 1) or is_floating(out.dtype):
+    if (start, step) != (0, 1) and is_floating(out.dtype):
         return None
-    params = {"dtype": out.dtype, "shape": tuple(out.shape), "dimension": 0, "sharding": None}
-    return r.emit("iota", [], params, out)
+    return ranged(r, out, start, step)
 
 
 # ----------------------------------------------------------------------------------------------------------- shapes
@@ -238,6 +252,9 @@ def _row(r: Any, x: Atom, dim: int, index: int) -> Atom:
 
 
 def _select(r: Any, out: ShapedArray, x: Atom, dim: int, index: int) -> Atom:
+    made = r.writer_of(x)
+    if made is not None and made.primitive.name == "view_as_real" and dim % len(x.aval.shape) == out.ndim:
+        return r.emit(("real", "imag")[index], made.invars, {}, out)
     return _row(r, x, dim, index)
 
 
@@ -266,6 +283,16 @@ def _stacked(r: Any, out: ShapedArray, parts: Sequence[Atom], dim: int = 0) -> A
     if len(rows) == 1:
         return broadcast(r, rows[0], shape, [d for d in range(out.ndim) if d != dim])
     return r.emit("stack", rows, {"axis": dim}, out)
+
+
+def _tiled(r: Any, out: ShapedArray, x: Atom, reps: Sequence[int]) -> Atom:
+    x = broadcast(r, x, (1,) * (out.ndim - len(x.aval.shape)) + x.aval.shape, _last(x, out.ndim))
+    return r.emit("tile", [x], {"reps": tuple(reps)}, out)
+
+
+def _last(x: Atom, rank: int) -> range:
+    """Return the last dimensions of a result of this rank, as many as `x` has."""
+    return range(rank - len(x.aval.shape), rank)
 
 
 def _padded(r: Any, out: ShapedArray, x: Atom, pads: Sequence[int], value: Any = 0) -> Atom | None:
@@ -330,10 +357,32 @@ def _log_softmax(r: Any, out: ShapedArray, x: Atom, dim: int, *_: Any) -> Atom:
     )
 
 
+def _softmax_backward(r: Any, out: ShapedArray, cotangent: Atom, y: Atom, dim: int, *_: Any) -> Atom | None:
+    if cotangent.aval.dtype != out.dtype:
+        return None
+    product = elementwise(r, out, "mul", [cotangent, y], out.dtype, out_dtype=None)
+    share = elementwise(r, out, "mul", [y, _sum(r, _kept(out, dim), product, dim, True)], out.dtype, out_dtype=None)
+    return elementwise(r, out, "sub", [product, share], out.dtype)
+
+
+def _log_softmax_backward(r: Any, out: ShapedArray, cotangent: Atom, y: Atom, dim: int, *_: Any) -> Atom | None:
+    if cotangent.aval.dtype != out.dtype:
+        return None
+    total = _sum(r, _kept(out, dim), cotangent, dim, True)
+    powers = elementwise(r, out, "exp", [y], out.dtype, accuracy=None)
+    return elementwise(
+        r, out, "sub", [cotangent, elementwise(r, out, "mul", [powers, total], out.dtype, out_dtype=None)], out.dtype
+    )
+
+
+def _kept(type: ShapedArray, dim: int) -> ShapedArray:
+    """Return the type of a reduction along a dimension that keeps it."""
+    return ShapedArray([1 if d == dim % type.ndim else n for d, n in enumerate(type.shape)], type.dtype)
+
+
 def _shifted(r: Any, out: ShapedArray, x: Atom, dim: int) -> tuple[Atom, Atom, Atom]:
     """Return `x` less its maximum, the exponentials of that, and their sum."""
-    rest = [d for d in range(out.ndim) if d != dim % out.ndim]
-    like = ShapedArray([n if d in rest else 1 for d, n in enumerate(out.shape)], out.dtype)
+    rest, like = [d for d in range(out.ndim) if d != dim % out.ndim], _kept(out, dim)
     greatest = _reduction("reduce_max")(r, ShapedArray([out.shape[d] for d in rest], out.dtype), x, dim)
     greatest = broadcast(r, elementwise(r, out, "max", [-math.inf, greatest], out.dtype), like.shape, rest)
     greatest = r.emit("stop_gradient", [greatest], {}, greatest.aval)
@@ -529,6 +578,8 @@ RULES: dict[Any, Rule] = {
     aten.rsub: lambda r, out, x, y, alpha=1: _binary("sub")(r, out, y, x) if alpha == 1 else None,
     aten.reciprocal: lambda r, out, x: _power(r, out, x, -1),
     aten.pow: _power,
+    aten.log2: _log2,
+    aten.log10: _log10,
     aten.clamp: _clamp,
     aten.clamp_min: lambda r, out, x, low: _clamp(r, out, x, low),
     aten.clamp_max: lambda r, out, x, high: _clamp(r, out, x, None, high),
@@ -568,6 +619,7 @@ RULES: dict[Any, Rule] = {
     aten.split: _split,
     aten.split_with_sizes: _split,
     aten.flip: _reversed,
+    aten.repeat: _tiled,
     aten.cat: _concatenate,
     aten.stack: _stacked,
     aten.tril: _triangle(True),
@@ -577,6 +629,8 @@ RULES: dict[Any, Rule] = {
     aten.constant_pad_nd: _padded,
     aten.sort: _sorted,
     aten._softmax: _softmax,
+    aten._softmax_backward_data: _softmax_backward,
+    aten._log_softmax_backward_data: _log_softmax_backward,
     aten._log_softmax: _log_softmax,
     aten.slice_backward: _slice_backward,
     aten.select_backward: _select_backward,

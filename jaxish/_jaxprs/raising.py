@@ -46,6 +46,7 @@ class _Raising:
     def __init__(self, body: Graph, captured: int, in_avals: Sequence[ShapedArray], out_avals: Sequence[Any]) -> None:
         self.eqns: list[JaxprEqn] = []
         self.marks: list[Var] = []  # results of users' primitives
+        self.ranges: dict[Var, tuple[int, int]] = {}  # the first number and the step of what counts
         self._writers: dict[Var, JaxprEqn] = {}
         self.values: dict[fx.Node, Any] = {}
         nodes = body.module.graph
