@@ -156,6 +156,10 @@ TEXTS = {
     "tiles": (lambda j: lambda x, y: (j.numpy.tile(x, (2, 1)), j.numpy.tile(y, (2, 2)), j.numpy.tile(y, 2)), (M, V)),
     "logarithms": (lambda j: lambda x: (j.numpy.log2(x), j.numpy.log10(x)), (V,)),
     "real and imaginary parts": (lambda j: lambda x: (j.numpy.real(x), x.imag), (M + 1j * M,)),
+    "nan_to_num": (lambda j: lambda x: j.numpy.nan_to_num(x), (V,)),
+    "take": (
+        lambda j: lambda x, i: (j.numpy.take(x, i), j.numpy.take(x, i, axis=0), j.numpy.take(x, i, axis=0, mode="clip")),
+        (M, np.array([0, -1], np.int32))),
     "one hot": (lambda j: lambda i: (j.nn.one_hot(i, 4), j.nn.one_hot(i, 3, axis=0, dtype="int8")), (np.array([0, 2], np.int32),)),
     "variance": (
         lambda j: lambda x, n: (j.numpy.var(x), j.numpy.std(n, 0, keepdims=True), j.numpy.var(x, 1, ddof=1), j.numpy.std(x, mean=x.mean())),

@@ -3,8 +3,11 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from .._core.array import Array, check_arraylike
+from .._core import graph
+from .._core.array import Array, check_arraylike, tensor_of
+from .._core.operations import keeps_calls
 from .._core.promotion import convert, promote, tensor
 from .._transforms.shown_calls import shown_as_jit
 from .arguments import selected, with_number
@@ -21,3 +24,10 @@ def chosen(condition: Any, x: Any, y: Any) -> Array:
         (a, b), weak = promote("where", x, y)
     mask = convert(tensor("where", condition), torch.bool)
     return Array(selected(mask, a, b), weak)
+
+
+def chosen_tensors(mask: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return what `chosen` does of tensors of one dtype, past promotion."""
+    if graph.tracing and keeps_calls():
+        return tensor_of(chosen(Array(mask), Array(a), Array(b)))
+    return selected(mask, a, b)

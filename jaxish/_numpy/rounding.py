@@ -16,6 +16,7 @@ from .._core.typing import ArrayLike
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 from .arguments import check_shapes, float_dtype, no_out
+from .choosing import chosen_tensors
 from .creation import asarray
 from .manipulation import shape
 
@@ -185,14 +186,16 @@ def nan_to_num(
         return Array(torch.complex(*parts))
     info = torch.finfo(t.dtype)
 
-    def filler(value: Any, default: float) -> Tensor:
+    def replaced(t: Tensor, mask: Tensor, value: Any, default: float) -> Tensor:
         if value is None:
-            return torch.full((), default, dtype=t.dtype, device=t.device)
-        return convert(tensor("nan_to_num", value, x), t.dtype)
+            filler = torch.full((), default, dtype=t.dtype, device=t.device)
+        else:
+            filler = convert(tensor("nan_to_num", value, x), t.dtype)
+        return chosen_tensors(mask, filler, t)
 
-    t = selection.where(torch.isnan(t), filler(nan, 0.0), t)
-    t = selection.where(t == math.inf, filler(posinf, info.max), t)
-    return Array(selection.where(t == -math.inf, filler(neginf, info.min), t))
+    t = replaced(t, torch.isnan(t), nan, 0.0)
+    t = replaced(t, t == math.inf, posinf, info.max)
+    return Array(replaced(t, t == -math.inf, neginf, info.min))
 
 
 @shown_as_jit("equal_nan")

@@ -16,7 +16,7 @@ from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._tensors.elements import GatherScatterMode, default_fill, put_elements, take_elements
 from .._transforms.shown_calls import shown_as_jit
 from .arguments import concrete_values, dtype_or, int_dtype, no_out
-from .choosing import chosen
+from .choosing import chosen, chosen_tensors
 from .creation import asarray
 from .indexing import fill_of
 from .searching import nonzero
@@ -97,10 +97,10 @@ def take(
     if mode == "wrap":
         index = torch.remainder(_signed(index), size)
     elif mode == "fill" and index.dtype.is_signed:
-        index = selection.where(index < 0, index + size, index)
-    chosen = GatherScatterMode.FILL_OR_DROP if mode == "fill" else GatherScatterMode.CLIP
+        index = chosen_tensors(index < 0, index + size, index)
+    how = GatherScatterMode.FILL_OR_DROP if mode == "fill" else GatherScatterMode.CLIP
     moved = t.movedim(axis, 0) if axis else t
-    found = take_elements(moved, [index], chosen, fill_of(fill_value, t))
+    found = take_elements(moved, [index], how, fill_of(fill_value, t))
     rank = index.dim()
     if axis and rank:
         found = found.movedim(list(range(rank)), list(range(axis, axis + rank)))
