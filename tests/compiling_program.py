@@ -14,7 +14,7 @@ import jaxish.numpy as jnp
 from jaxish._compile import executable
 from jaxish._core import config
 
-x = np.linspace(0, 1, 20000, dtype=np.float32)  # more than graphs that are written out have
+x = np.linspace(0, 1, 100_000, dtype=np.float32)  # more than arrays that are written out have
 fused = jaxish.jit(lambda x: jnp.sin(x) * 2 + jnp.cos(x))
 loop = jaxish.jit(lambda c: jaxish.lax.scan(lambda c, _: (c * 1.5 + 1, c), c, None, length=5))
 

@@ -23,7 +23,7 @@ import multiprocessing, os, sys, time
 import jaxish, jaxish.numpy as jnp, numpy as np
 from jaxish._compile import background, executable
 
-x = np.linspace(0, 1, 20000, dtype=np.float32)  # more than graphs that are written out have
+x = np.linspace(0, 1, 100_000, dtype=np.float32)  # more than arrays that are written out have
 
 def function():
     number = np.random.rand()  # so that nobody has compiled it yet
@@ -178,7 +178,7 @@ print([process.poll() is None for process in (*buried, background.compiler()._wo
 def test_ones_that_keep_dying_are_given_up_with_one_warning(monkeypatch):
     monkeypatch.setattr(background, "_WORKER", "import sys; sys.exit(1)")
     monkeypatch.setattr(background, "_compiler", background.Compiler())
-    x = np.linspace(0, 1, 20000, dtype=np.float32)
+    x = np.linspace(0, 1, 100_000, dtype=np.float32)
     said = []
     monkeypatch.setattr(cache, "warn", said.append)
     with config.jit_tier("auto"):

@@ -170,7 +170,7 @@ def test_what_others_draw_meanwhile_does_not_come_again(monkeypatch):
 
     monkeypatch.setattr(compile_fx, "compile_fx_inner", beside_another_thread)
     torch.manual_seed(0)
-    jaxish.jit(lambda x: jaxish.numpy.sin(x).sum() + x * 1.0625)(np.ones(20000, np.float32))
+    jaxish.jit(lambda x: jaxish.numpy.sin(x).sum() + x * 1.0625)(np.ones(100_000, np.float32))
     drawn.append(torch.rand(3))
     torch.manual_seed(0)
     np.testing.assert_array_equal(torch.stack(drawn), torch.rand(2, 3))
