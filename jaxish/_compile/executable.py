@@ -6,7 +6,7 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
   direct     the graph's operators, one by one, always
   compiled   the backend compiles at the first call
   auto       the first call runs directly, so that it answers at once; from the second on a worker process compiles
-             (background.py), and calls switch over when the kernel is ready. A small graph is written out as a C++
+             (background.py), and calls switch over when the kernel is ready. A small graph is written out as one C++
              function instead (native_loop.py), which takes the compiler 0.2 s and no worker. One of many small arrays
              runs piece by piece (piecewise.py), for good where nearly all is in pieces, else until the worker is done.
              On a machine without a compiler the graph stays direct, with one warning.
@@ -188,7 +188,8 @@ class Executable:
         """Compile the graph piece by piece, and run it so from here on; tell whether that is all there is to do."""
         if self.backend != registry.DEFAULT or self._in_pieces is not None:
             return False
-        found = piecewise.compiled(self.body, self.name)
+        with monitoring.timed(monitoring.COMPILE):
+            found = piecewise.compiled(self.body, self.name)
         if found is None:
             return False
         self._in_pieces = _unfused(found.module)
