@@ -180,6 +180,20 @@ def test_what_is_written_in_place_is_read_in_the_programs_order():
         torch.testing.assert_close(result, wanted)
 
 
+def test_what_torch_puts_off_is_there_when_a_piece_reads_it():
+    def function(x):
+        return [
+            torch.cumsum(x.conj().index_select(0, torch.tensor([1, 0])) * 2 + 1, 0),
+            (x @ x.conj().T).conj() * 2 + 1,
+        ]
+
+    x = torch.tensor([[0.5 + 1j, -1.0], [2.0 - 3j, 4.0j]])
+    found = piecewise.compiled(graph.trace(function, [graph.TensorType.of(x)]).graph, "function")
+    assert found is not None
+    for result, wanted in zip(found.module.forward(x), function(x), strict=True):
+        torch.testing.assert_close(result, wanted)
+
+
 def test_a_deeper_network_has_no_more_to_compile():
     forms = [{p.form for p in pieces.cut(graph_of(adam(jaxish), *adam_case(depth))).pieces} for depth in (4, 9)]
     assert len(forms[0] ^ forms[1]) == 2  # the norm of all gradients

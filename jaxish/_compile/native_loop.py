@@ -221,15 +221,23 @@ def called(native: NativeLoop, name: str, body: Graph) -> Callable[..., Sequence
 
 
 def compiled_together(functions: Sequence[str], name: str) -> NativeLoop | None:
-    """Return the library of these C++ functions when it is compiled, None where it cannot be."""
+    """Return the library of these C++ functions when it is compiled, None where it cannot be. Raises `cache.Unusable`."""
     text = loop_sources.file_of(functions)
     with _one_at_a_time:
         native = loop_compiler.begun(text, name)
     while isinstance(native, Build):
         native.wait()
-        with _one_at_a_time:
-            native = native.loop() or native
+        try:
+            with _one_at_a_time:
+                native = native.loop() or native
+        except RuntimeError as error:
+            _tell_of(error)
+            return None
     return native
+
+
+def _tell_of(error: RuntimeError) -> None:
+    _log.warning("jaxish goes on without a C++ function: %s", error)  # what runs now goes on: slower, and right
 
 
 def _compiled(source: Callable[[], Source]) -> Loop | None:
@@ -330,8 +338,8 @@ class _Awaited:
             if self.is_begun or loop_compiler.has_room():
                 return self.advanced(source)
             return self
-        except RuntimeError as error:  # what runs now goes on: slower, and right
-            _log.warning("jaxish goes on without a C++ function: %s", error)
+        except RuntimeError as error:
+            _tell_of(error)
             return None
         finally:
             _one_at_a_time.release()

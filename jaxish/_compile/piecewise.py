@@ -7,12 +7,14 @@ for each operator of the graph.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import getitem
+from typing import Any
 
 from torch import Tensor, fx
 
 from .._core import derived
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
+from .._core.operators import aten
 from . import loop_sources, native_loop, pieces
 from .loop_values import Unsupported
 from .pieces import Piece
@@ -20,6 +22,10 @@ from .pieces import Piece
 _MOST_ELEMENTS = 1 << 21  # that a piece stores
 _MOST_NODES = 1500  # of one file: the compiler takes some four seconds
 _MOST_LEFT = 0.05  # of the nodes that may be in pieces
+
+
+# torch puts these off until the numbers are read, of which C++ knows nothing.
+_IN_MEMORY: dict[Any, Any] = {aten._conj.default: aten._conj_physical.default, aten._neg_view.default: aten.neg.default}
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ def _joined(
     def copy(node: fx.Node) -> fx.Node:
         if node not in copies:  # a view, or a number: all else is a step, and comes before who reads it
             copies[node] = joined.node_copy(node, copy)
+            copies[node].target = _IN_MEMORY.get(node.target, node.target)
         return copies[node]
 
     for node in body.module.graph.find_nodes(op="placeholder"):
