@@ -9,7 +9,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, executable, loop_sources, native_loop
+from jaxish._compile import background, executable, loop_compiler, loop_sources, native_loop
 from jaxish._compile.loop_values import Unsupported
 from jaxish._core import config
 
@@ -180,6 +180,35 @@ def long_scan(x):
 def test_what_is_not_written_out_is_left_to_the_backend(function):
     with pytest.raises(Unsupported):
         native_loop.Whole(graph_of(lambda x: function(x)), "f", pytest.fail, pytest.fail).run_when_compiled()
+
+
+def test_calls_run_step_by_step_beside_a_compiler_that_takes_long(automatic, monkeypatch):
+    for name in ("_PATIENCE", "_RUNS_TO_WAIT_FOR"):
+        monkeypatch.setattr(executable, name, 0)
+    started, begun = [], loop_compiler.begun
+    monkeypatch.setattr(loop_compiler, "begun", lambda *given: started.append(given) or begun(*given))
+    monkeypatch.setattr(loop_compiler.Build, "is_running", property(lambda build: bool(at_work)))
+    monkeypatch.setattr(
+        loop_compiler.Build, "loop", lambda build, loop=loop_compiler.Build.loop: None if at_work else loop(build)
+    )
+    unknown = np.random.rand()  # so that it is not in the cache
+
+    def function(xp):
+        return lambda x: xp.lax.scan(lambda c, x: (xp.lax.fori_loop(0, 3, lambda i, c: c * unknown + x, c), c), x[0], x)
+
+    jitted, expected, at_work = jaxish.jit(function(jaxish)), jax.jit(function(jax))(X), [True]
+    for _ in range(5):
+        for found, value in zip(jitted(X), expected, strict=True):
+            np.testing.assert_allclose(found, value, rtol=1e-6)
+    assert len(started) == 1
+    at_work.clear()
+    ((_, made),) = jitted._programs.items()
+    deadline = time.monotonic() + 100
+    while function_of(made.closed.graph) not in ("written", "counted"):
+        jitted(X)
+        assert time.monotonic() < deadline
+    for found, value in zip(jitted(X), expected, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-6)
 
 
 @pytest.mark.parametrize("tier", ["compiled", "auto"])

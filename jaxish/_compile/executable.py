@@ -13,7 +13,9 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
 """
 
 import functools
+import math
 import operator
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +33,10 @@ from .._devices import processes, spmd
 from . import background, loop_sources, loop_values, lowering, native_loop, piecewise, progress, registry, structured
 from .factored import rewriting
 
+# What is waited for at the second call where a graph has loops: a compiler that needs this many seconds, as most do, or as
+# long as so many runs step by step would take. Longer it is at work beside the calls.
+_PATIENCE, _RUNS_TO_WAIT_FOR = 1.0, 2
+
 
 class Executable:
     """One graph's way to run: call `run(*tensors)`."""
@@ -39,6 +45,7 @@ class Executable:
         self.body, self.name = body, name
         self._is_one_function = True  # where it is small, until its loops have taken long, or it has called Python
         self._in_pieces: Callable[..., Sequence[Tensor]] | None = None
+        self._seconds = math.inf  # that a run takes operator by operator
         self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
@@ -151,7 +158,13 @@ class Executable:
 
     def _run_first(self, *tensors: Tensor) -> Sequence[Tensor]:
         self._use(self._run_again)
-        return self._run_beside_compiler(*tensors)
+        return self._timed(self._run_beside_compiler, *tensors)
+
+    def _timed(self, run: Callable[..., Sequence[Tensor]], *tensors: Tensor) -> Sequence[Tensor]:
+        start = time.perf_counter()
+        results = run(*tensors)
+        self._seconds = min(self._seconds, time.perf_counter() - start)
+        return results
 
     def start_over(self) -> None:
         """Run directly, and wait for another reason to compile: what was under way will not be finished."""
@@ -169,12 +182,13 @@ class Executable:
     def _run_until_written(self, whole: native_loop.Whole, *tensors: Tensor) -> Sequence[Tensor]:
         """Run directly until the graph is a C++ function; a graph that is not written out is handed to the worker."""
         try:
-            run = whole.run()
+            run = whole.run(max(_PATIENCE, _RUNS_TO_WAIT_FOR * self._seconds))
         except loop_values.Unsupported:
             self._submit()
             return self.run(*tensors)
         if run is None:
-            return self._run_directly(*tensors)
+            with native_loop.beside_a_whole():
+                return self._timed(self._run_directly, *tensors)
         self._feels_autocast = False  # it calls no operator of torch
         self._use(run)
         return self.run(*tensors)

@@ -4,12 +4,14 @@ import _ctypes
 import contextlib
 import ctypes
 import functools
+import math
 import os
 import pathlib
 import shutil
 import signal
 import struct
 import subprocess
+import time
 import weakref
 from collections.abc import Callable, Sequence
 
@@ -62,6 +64,11 @@ def packer(count: int) -> Callable[..., bytes]:
 _loaded: "weakref.WeakValueDictionary[str, NativeLoop]" = weakref.WeakValueDictionary()
 
 
+# Characters of a source from which on GCC's elimination of common subexpressions takes as long as all else (4.7 s became
+# 2.6 s for 80,000); what it compiles runs as fast without it. Shorter loops run up to a tenth slower without.
+_LONG = 60_000
+
+
 def compile_source(source: str) -> NativeLoop | None:
     """Compile a loop, or take it from the cache on disk; None where there is no compiler. Raises `cache.Unusable`."""
     found = begun(source)
@@ -76,6 +83,8 @@ def begun(source: str, name: str = "a loop") -> "Build | NativeLoop | None":
     # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
     command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off"]
     command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
+    if len(source) > _LONG:
+        command += ["-fno-gcse", "-fno-gcse-after-reload"]
     if IN_PARTS in source:
         command.append(_OPENMP)
     key = cache.key_of(command, source)
@@ -96,6 +105,7 @@ def _from_cache(key: str) -> NativeLoop | None:
     return None
 
 
+_PAUSE = 0.002  # seconds after which a compiler that is waited for is looked at again
 _MOST_COMPILERS = max((os.cpu_count() or 1) // 2, 1)  # for small graphs at a time, beside the program
 _builds: "weakref.WeakSet[Build]" = weakref.WeakSet()
 
@@ -121,6 +131,7 @@ class Build:
         # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
         self._others = iter([command, *([[c for c in command if c != _OPENMP]] if _OPENMP in command else [])])
         self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
+        self._begun = time.monotonic()
         self._tell = progress.begun(name)
         self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
         _builds.add(self)
@@ -164,6 +175,14 @@ class Build:
     def wait(self) -> None:
         """Wait until there is something to look at."""
         self._running[0].wait()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait until there is something to look at, at most until so long after the beginning; tell whether there is."""
+        if seconds == math.inf:
+            self.wait()
+        while self.is_running and time.monotonic() - self._begun < seconds:
+            time.sleep(_PAUSE)  # Popen's own way to wait for a time looks up to 50 ms late
+        return not self.is_running
 
     def waited_for(self) -> NativeLoop:
         """Return the loop when it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""

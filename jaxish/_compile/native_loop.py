@@ -17,7 +17,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -136,10 +137,30 @@ def ready(
         return None
     found = body.cache.get(entry)
     if isinstance(found, _Awaited):
-        found = body.cache[entry] = found.settled(source) if waits or tier == "compiled" else found.looked_at(source)
+        if _beside.a_whole and not at_once and not found.is_begun:
+            return None
+        waits = at_once or tier == "compiled" or (waits and not _beside.a_whole)
+        found = body.cache[entry] = found.settled(source) if waits else found.looked_at(source)
     elif entry not in body.cache:
         found = body.cache[entry] = _compiled(source)
     return None if isinstance(found, _Awaited) else found
+
+
+class _Beside(threading.local):
+    a_whole = False
+
+
+_beside = _Beside()
+
+
+@contextmanager
+def beside_a_whole() -> Iterator[None]:
+    """Within, a compiler is at work on all that runs: its parts run operator by operator, and get none of their own."""
+    before, _beside.a_whole = _beside.a_whole, True
+    try:
+        yield
+    finally:
+        _beside.a_whole = before
 
 
 class Whole:
@@ -158,15 +179,17 @@ class Whole:
         self._body, self._name, self._when_long, self._with_host = body, name, when_long, with_host
         self._found: _Awaited | Loop | None = _Awaited()
 
-    def run(self) -> Callable[..., Sequence[Tensor]] | None:
-        """Return the function if it is compiled; it is waited for where loops would have to be.
+    def run(self, patience: float = math.inf) -> Callable[..., Sequence[Tensor]] | None:
+        """Return the function if it is compiled; where there are loops in it, so many seconds after it was begun.
 
         Raises `Unsupported` where there will be none.
         """
         if isinstance(self._found, _Awaited):
+            if _beside.a_whole and not self._found.is_begun:
+                return None
             self._found = self._found.looked_at(self._source)
         if isinstance(self._found, _Awaited) and self._found.loops:
-            return self.run_when_compiled()
+            self._found = self._found.settled(self._source, patience)
         return self._function()
 
     def run_when_compiled(self) -> Callable[..., Sequence[Tensor]]:
@@ -241,7 +264,8 @@ def _tell_of(error: RuntimeError) -> None:
 
 
 def _compiled(source: Callable[[], Source]) -> Loop | None:
-    return _Awaited().settled(source)
+    found = _Awaited().settled(source)
+    return None if isinstance(found, _Awaited) else found
 
 
 def upcoming(body: Graph, key: Hashable, source: Callable[[], Source]) -> "Upcoming | None":
@@ -252,6 +276,7 @@ def upcoming(body: Graph, key: Hashable, source: Callable[[], Source]) -> "Upcom
 
 
 _PATIENCE = 0.05  # seconds that a loop runs step by step before a compiler is started on it
+_PATIENCE_BESIDE = 1.0  # where the loop is part of what a compiler is at work on
 _PAUSE = 0.002  # seconds after which the compiler is looked at again
 
 
@@ -264,7 +289,7 @@ class Upcoming:
     def __init__(self, body: Graph, entry: Hashable, source: Callable[[], Source]) -> None:
         self.is_over = False
         self._body, self._entry, self._source = body, entry, source
-        self._due = time.perf_counter() + _PATIENCE
+        self._due = time.perf_counter() + (_PATIENCE_BESIDE if _beside.a_whole else _PATIENCE)
 
     def __call__(self) -> Loop | None:
         """Return the native loop if it is there; have it compiled if this loop takes long."""
@@ -344,12 +369,13 @@ class _Awaited:
         finally:
             _one_at_a_time.release()
 
-    def settled(self, source: Callable[[], Source]) -> Loop | None:
-        """Return the loop when it is compiled, None where it runs step by step."""
+    def settled(self, source: Callable[[], Source], patience: float = math.inf) -> "Loop | _Awaited | None":
+        """Return the loop when it is compiled, or so many seconds after it was begun; None where it runs step by step."""
         while True:
             with _one_at_a_time:
                 found = self.advanced(source)
             if not isinstance(found, _Awaited):
                 return found
             assert self._build is not None
-            self._build.wait()
+            if not self._build.ends_within(patience):
+                return self
