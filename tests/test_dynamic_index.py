@@ -41,6 +41,28 @@ def test_updates_out_of_bounds_are_dropped(start, method):
     agree(program, lambda lib, x, i: getattr(x.at[1, lib.ds(i, 1), lib.ds(0, 2)], method)(np.ones(2, np.float32)))
 
 
+@pytest.mark.parametrize("start", [0, 2, -3, 8, 100])
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "min"])
+def test_clipped_updates_are_moved_into_bounds(start, method):
+    def program(lib):
+        run = lambda i: getattr(lib.numpy.asarray(Y).at[:, lib.ds(i, 2)], method)(5.0, mode="clip")
+        return run(start), lib.jit(run)(start)
+
+    agree(program)
+
+
+def test_references_are_written_where_they_are_read():
+    def program(lib):
+        def run(ref, i):
+            ref[lib.ds(i, 2)] = ref[lib.ds(i, 2)] * 10
+
+        ref = lib.new_ref(lib.numpy.arange(5.0))
+        lib.jit(run)(ref, lib.numpy.int32(4))
+        return ref[...]
+
+    agree(program)
+
+
 def test_derivatives_and_batches():
     def program(lib):
         x = lib.numpy.asarray(Y)

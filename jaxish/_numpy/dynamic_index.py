@@ -4,7 +4,7 @@ Such an entry of an index takes a window of its dimension, and is no index array
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,11 +68,15 @@ def dslice(start: Any, size: Any = None, stride: int | None = None) -> slice | S
 
 @dataclass(frozen=True)
 class _Place:
-    """The positions along a dimension that a slice reads and those that it writes, which may be out of bounds."""
+    """The positions along a dimension that a slice reads and those that it writes, which may be out of bounds.
+
+    `moved` are those within bounds that stand for these where an index is to be clipped.
+    """
 
     dim: int
     read: Tensor
     written: Tensor
+    moved: Tensor
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,10 @@ class Windows:
         for place in self.places:
             t = t.index_select(place.dim, place.read)
         return t
+
+    def clipped(self) -> "Windows":
+        """Return the windows moved within bounds, to be read and written there."""
+        return replace(self, places=[replace(p, read=p.moved, written=p.moved) for p in self.places])
 
     def written(self, t: Tensor, new: Tensor) -> Tensor:
         """Return `t` with other elements in the windows, but for those out of bounds."""
@@ -106,12 +114,12 @@ def windows_of(t: Tensor, index: Any) -> Windows | None:
     if not any(type(e) is Slice for e in entries):
         return None
     wraps = not any(isinstance(e, Array | np.ndarray | list) for e in entries)
-    dims = zip(entries, _dims(entries, t.dim()), strict=True)
+    dims = zip(entries, dims_of(entries, t.dim()), strict=True)
     places = [_place(e, dim, t.shape[dim], wraps, t.device) for e, dim in dims if type(e) is Slice]
     return Windows(places, tuple(slice(None) if type(e) is Slice else e for e in entries))
 
 
-def _dims(entries: Sequence[Any], ndim: int) -> list[int]:
+def dims_of(entries: Sequence[Any], ndim: int) -> list[int]:
     """Return the dimension at which each entry of an index begins."""
     sizes = [_consumed(e) for e in entries]
     missing = ndim - sum(sizes)
@@ -139,9 +147,11 @@ def _place(entry: Slice, dim: int, extent: int, wraps: bool, device: torch.devic
     first = first.to(torch.int64)
     if entry.stride != 1:
         positions = first + steps
-        return _Place(dim, positions.clamp(0, extent - 1), torch.where(positions < 0, extent, positions))
+        clipped = positions.clamp(0, extent - 1)
+        return _Place(dim, clipped, torch.where(positions < 0, extent, positions), clipped)
     if size > extent:
         raise TypeError(f"a slice of {size} elements is longer than its dimension, {extent}")
     fits = (first >= 0) & (first <= extent - size)
     wrapped = torch.where(first < 0, first + extent, first) if wraps else first
-    return _Place(dim, wrapped.clamp(0, extent - size) + steps, torch.where(fits, first + steps, extent))
+    read, moved = wrapped.clamp(0, extent - size) + steps, first.clamp(0, extent - size) + steps
+    return _Place(dim, read, torch.where(fits, first + steps, extent), moved)

@@ -382,6 +382,7 @@ def put_index(
     """
     windows = windows_of(t, index)
     if windows is not None:
+        windows = windows.clipped() if mode is GatherScatterMode.CLIP else windows
         part = put_index(windows.read(t), windows.index, values, combine, mode, unique, wrap)
         return windows.written(t, part)
     plan = _make_plan(index, t.shape, wrap, mode is GatherScatterMode.CLIP, False, t.device)
