@@ -277,10 +277,21 @@ def returned(ref: Ref, function: str, result: Any) -> ValueError:
 class TransformedRef(_Indexed):
     """A part of a reference, or a reference seen in another shape: read by one function, written by its inverse."""
 
-    __slots__ = ("_put", "_take", "_whole")
+    __slots__ = ("_index", "_put", "_take", "_whole")
 
-    def __init__(self, whole: _Indexed, take: Callable[[Array], Array], put: Callable[[Array, Array], Array]) -> None:
-        self._whole, self._take, self._put = whole, take, put
+    def __init__(
+        self,
+        whole: _Indexed,
+        take: Callable[[Array], Array],
+        put: Callable[[Array, Array], Array],
+        index: tuple[Any, ...] | None = None,
+    ) -> None:
+        self._whole, self._take, self._put, self._index = whole, take, put, index
+
+    @property
+    def indexed(self) -> tuple[Any, tuple[Any, ...]] | None:
+        """What this is a part of, and at which index; None where it is not made by indexing."""
+        return None if self._index is None else (self._whole, self._index)
 
     @property
     def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -312,7 +323,8 @@ class _RefIndexer:
 
     def __getitem__(self, index: Any) -> TransformedRef:
         parts = _checked(index, self._ref.shape)
-        return TransformedRef(self._ref, lambda a: _elements(a, parts), lambda a, value: _replaced(a, parts, value))
+        take, put = lambda a: _elements(a, parts), lambda a, value: _replaced(a, parts, value)
+        return TransformedRef(self._ref, take, put, parts)
 
 
 def _checked(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
