@@ -126,7 +126,7 @@ def test_a_graph_read_from_a_pickle_is_compiled_from_the_same_text(monkeypatch):
 
 
 def _rewritten(module):
-    return masks.as_bytes(inductor._with_onednn_products(module))[0].code
+    return masks.as_bytes(inductor.onednn.with_products(module, torch.ops.jaxish.product.default))[0].code
 
 
 def test_compiled_code_keeps_the_primitives_that_it_calls():

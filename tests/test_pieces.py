@@ -9,7 +9,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, executable, native_loop, pieces, piecewise
+from jaxish._compile import background, executable, native_loop, onednn, pieces, piecewise
 from jaxish._core import graph
 
 RANDOM = np.random.default_rng(0)
@@ -214,6 +214,29 @@ def test_large_arrays_are_left_to_kernels_in_parallel():
     assert found is not None and not found.is_enough
     called = [n.target for n in found.module.graph.nodes if n.op == "call_function"]
     assert torch.ops.aten.exp.default in called
+
+
+def test_operators_that_are_no_pieces_are_left_to_a_compiler():
+    def function(x):
+        y = x.astype(jaxish.numpy.bfloat16)
+        for _ in range(5):
+            y = jaxish.numpy.sin(y) * 2 + 1
+        return y, x * 2 + 1
+
+    found = piecewise.compiled(graph_of(function, X), "function")
+    assert found is not None and not found.is_enough
+
+
+@pytest.mark.parametrize("size, by_onednn", [(8, False), (128, True)])
+def test_large_products_are_done_as_in_other_compiled_code(size, by_onednn, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    x = RANDOM.normal(size=(size, size)).astype(np.float32)
+    function = lambda xp: lambda x: xp.numpy.sin((x * 2 + 1) @ (x - 1)) * 2 + 1
+    found = piecewise.compiled(graph_of(function(jaxish), x), "function")
+    assert found is not None and found.is_enough
+    called = [n.target for n in found.module.graph.nodes if n.op == "call_function"]
+    assert (onednn.product in called) is by_onednn
+    np.testing.assert_allclose(found.module.forward(torch.tensor(x))[0], function(jax)(x), rtol=1e-3, atol=1e-3)
 
 
 def test_what_is_left_is_freed_on_its_way():

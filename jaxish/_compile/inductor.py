@@ -21,10 +21,9 @@ from torch import Tensor, fx
 from torch.fx import GraphModule
 
 from .._core import cache, operators
-from .._core.graph import type_of
 from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
-from . import decompositions, inductor_files, masks
+from . import decompositions, inductor_files, masks, onednn
 
 _log = logging.getLogger("jaxish")
 
@@ -60,7 +59,8 @@ class _Task:
 
     @staticmethod
     def of(module: GraphModule, examples: list[Tensor]) -> "_Task":
-        module, byte_masks = masks.as_bytes(masks.vectorized(_with_onednn_products(_with_own_memory(module))))
+        module = onednn.with_products(_with_own_memory(module), torch.ops.jaxish.product.default)
+        module, byte_masks = masks.as_bytes(masks.vectorized(module))
         examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
         # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
         # Integers wrap around; the option is the one that reaches the compiler's command line as it is.
@@ -181,43 +181,10 @@ def _writing_into_own_memory(node: fx.Node) -> None:
 # oneDNN's matrix product as an operator of our own: Inductor knows `mkldnn._linear_pointwise` with constant weights only.
 _library = torch.library.Library("jaxish", "FRAGMENT")
 _library.define("product(Tensor left, Tensor right) -> Tensor")
-_library.impl("product", lambda left, right: _onednn_product(left, right), "CompositeExplicitAutograd")
+_library.impl("product", onednn.product, "CompositeExplicitAutograd")
 torch.library.register_fake(
     "jaxish::product", lambda left, right: left.new_empty(left.shape[0], right.shape[1]), lib=_library
 )
-
-# Multiply-adds from which it beats MKL's, on AMD's Zen 5: 79 against 153 us for 128 x 256 x 256, 11 against 2 us for
-# 8 x 64 x 64.
-_ONEDNN_FROM = 1 << 20
-
-
-def _onednn_product(left: Tensor, right: Tensor) -> Tensor:
-    # A repeated row or column (stride 0: the cotangent of a sum) sends oneDNN to its reference loops: 172 ms for 0.1.
-    left, right = (t.contiguous() if 0 in t.stride() else t for t in (left, right))
-    return torch.ops.mkldnn._linear_pointwise(left, right.t(), None, "none", [], "")
-
-
-def _with_onednn_products(module: GraphModule) -> GraphModule:
-    """Return the graph with its large float32 matrix products on the CPU done by oneDNN in place of MKL.
-
-    Where there are no vectors of 512 bits, MKL is a tenth faster.
-    """
-    if not torch.backends.mkldnn.is_available() or "AVX512" not in torch.backends.cpu.get_cpu_capability():
-        return module
-
-    def by_onednn(product: fx.Node) -> None:
-        product.target = torch.ops.jaxish.product.default
-
-    return rewritten(module, _is_large, by_onednn)
-
-
-def _is_large(product: fx.Node) -> bool:
-    if product.target is not aten.mm.default:
-        return False
-    left, right = (type_of(factor) for factor in product.args)
-    if left is None or right is None or left.dtype is not torch.float32 or left.device.type != "cpu":
-        return False
-    return left.shape[0] * left.shape[1] * right.shape[1] >= _ONEDNN_FROM
 
 
 def _fake_like(example: Tensor, mode: Any) -> Tensor:

@@ -45,11 +45,11 @@ class Piece:
 class Parts:
     """A graph cut up: pieces and other nodes in the order in which they run, views and numbers left out.
 
-    So many nodes are in no piece for no other reason than that they are `large`.
+    So many nodes are `left` that are in no piece for their size or dtype, though a compiler would compute them together.
     """
 
     steps: list[Piece | fx.Node]
-    large: int
+    left: int
 
     @property
     def pieces(self) -> list[Piece]:
@@ -80,7 +80,6 @@ class _Cut:
                 self._users[source].append(node)
         fitting = [n for n in computing if n.op == "call_function" and self._may_be_in_piece(n)]
         self._inner = {node for node in fitting if max(map(_size, (node, *self._sources[node]))) <= _MOST_ELEMENTS}
-        self._large = len(fitting) - len(self._inner)
         self._level = self._levels()
 
     def _touches_written(self, node: fx.Node) -> bool:
@@ -154,7 +153,7 @@ class _Cut:
                 if not awaited[user]:
                     heapq.heappush(ready, (place[user], user))
         assert len(steps) == len(awaited)
-        return Parts(steps, self._large)
+        return Parts(steps, sum(_is_fused(node) and node not in self._inner for node in self._sources))
 
     def _groups(self) -> Iterator[list[fx.Node]]:
         parents = {node: node for node in self._inner}
@@ -203,6 +202,11 @@ class _Cut:
 def _size(node: fx.Node) -> int:
     value = node.meta.get("val")
     return value.numel() if isinstance(value, Tensor) else 0
+
+
+def _is_fused(node: fx.Node) -> bool:
+    row = operators.of(node.target)
+    return node.op == "call_function" and (row.is_elementwise or row.kind is operators.Kind.REDUCTION)
 
 
 def _is_number(node: fx.Node) -> bool:

@@ -15,13 +15,13 @@ from .._core import derived
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
-from . import loop_sources, native_loop, pieces
+from . import loop_sources, native_loop, onednn, pieces
 from .loop_values import Unsupported
 from .pieces import Piece
 
 _MOST_ELEMENTS = 1 << 21  # that a piece stores
 _MOST_NODES = 1500  # of one file: the compiler takes some four seconds
-_MOST_LEFT = 0.05  # of the nodes that may be in pieces
+_MOST_LEFT = 0.05  # of what a compiler would compute together
 
 
 # torch puts these off until the numbers are read, of which C++ knows nothing.
@@ -32,7 +32,7 @@ _IN_MEMORY: dict[Any, Any] = {aten._conj.default: aten._conj_physical.default, a
 class Piecewise:
     """A graph of calls of C++ functions and of what is left: `is_enough` if that is little."""
 
-    module: GraphModule
+    module: fx.GraphModule
     is_enough: bool
 
 
@@ -41,7 +41,7 @@ def compiled(body: Graph, name: str) -> Piecewise | None:
     parts = pieces.cut(body)
     functions = dict(_functions(body, parts.pieces, name))
     done = sum(len(piece.nodes) for piece in parts.pieces if piece.form in functions)
-    left = parts.large + sum(len(piece.nodes) for piece in parts.pieces) - done
+    left = parts.left + sum(len(piece.nodes) for piece in parts.pieces) - done
     return Piecewise(_joined(body, parts.steps, functions), left <= _MOST_LEFT * (left + done)) if done else None
 
 
@@ -91,7 +91,7 @@ def _files(forms: Sequence[_Form]) -> Iterator[list[_Form]]:
 
 def _joined(
     body: Graph, steps: Sequence[Piece | fx.Node], functions: dict[str, Callable[..., Sequence[Tensor]]]
-) -> GraphModule:
+) -> fx.GraphModule:
     joined, copies = fx.Graph(), {}
 
     def copy(node: fx.Node) -> fx.Node:
@@ -107,7 +107,8 @@ def _joined(
             results = joined.call_function(functions[step.form], tuple(map(copy, step.inputs)))
             for i, node in enumerate(step.outputs):
                 copies[node] = joined.call_function(getitem, (results, i))
+                copies[node].meta = dict(node.meta)
         else:
             for node in step.nodes if isinstance(step, Piece) else [step]:
                 copy(node)
-    return GraphModule(body.module, joined, "jaxish_graph")
+    return onednn.with_products(GraphModule(body.module, joined, "jaxish_graph"), onednn.product)
