@@ -9,7 +9,7 @@ import torch
 from oracle import agree
 
 from jaxish._compile import executable, inductor, kernels, loop_compiler, masks, registry
-from jaxish._core import config, graph
+from jaxish._core import config, graph, machine
 from jaxish._core.graph import TensorType
 from jaxish._core.target import INDUCTOR
 from jaxish._random import draws
@@ -118,7 +118,7 @@ def test_a_graph_read_from_a_pickle_is_compiled_from_the_same_text(monkeypatch):
     texts = []
     kept = registry.Backend(lambda module, examples: texts.append(_rewritten(module)) or module.forward, INDUCTOR)
     monkeypatch.setattr(registry, "lookup", lambda name: kept)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")  # for which products are oneDNN's
+    monkeypatch.setattr(machine, "has_whole_wide_vectors", lambda: True)  # for which products are oneDNN's
     request.compile()
     pickle.loads(pickle.dumps(request)).compile()
     assert texts[0] == texts[1]

@@ -10,7 +10,7 @@ from oracle import agree
 
 import jaxish
 from jaxish._compile import background, executable, native_loop, onednn, pieces, piecewise
-from jaxish._core import graph
+from jaxish._core import graph, machine
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(6, 8)).astype(np.float32)
@@ -229,7 +229,7 @@ def test_operators_that_are_no_pieces_are_left_to_a_compiler():
 
 @pytest.mark.parametrize("size, by_onednn", [(8, False), (128, True)])
 def test_large_products_are_done_as_in_other_compiled_code(size, by_onednn, monkeypatch):
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(machine, "has_whole_wide_vectors", lambda: True)
     x = RANDOM.normal(size=(size, size)).astype(np.float32)
     function = lambda xp: lambda x: xp.numpy.sin((x * 2 + 1) @ (x - 1)) * 2 + 1
     found = piecewise.compiled(graph_of(function(jaxish), x), "function")
