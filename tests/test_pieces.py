@@ -109,6 +109,14 @@ def matrices(xp):
     return function
 
 
+def primitives_of_one_name(xp):
+    def function(x):
+        coarse = xp.lax.reduce_precision(x * 2 + 1, 5, 3) * 3 @ xp.numpy.eye(8)
+        return xp.lax.reduce_precision(coarse * 2 + 1, 8, 7) * 3, (x.T @ x + 3.0) ** x[:1, :].T
+
+    return function
+
+
 def complexes(xp):
     return lambda x: (xp.numpy.exp(1j * x) * (x + 2j), xp.numpy.fft.fft(x * 2 + 1).real * 3 - 1)
 
@@ -133,7 +141,10 @@ PROGRAMS = {
     "per example": (lambda xp: xp.vmap(xp.grad(loss(xp)), (None, 0)), (network(2), X[:, None])),
     "parts set": (updates, (X,)),
     "gradient of parts set": (lambda xp: xp.grad(lambda x: (updates(xp)(x) ** 2).sum()), (X,)),
-    **{f.__name__: (f, (X,)) for f in (norms, views, integers, loops, matrices, complexes, hard_values, empty)},
+    **{
+        f.__name__: (f, (X,))
+        for f in (norms, views, integers, loops, matrices, primitives_of_one_name, complexes, hard_values, empty)
+    },
     "through indices": (through_indices, (X,)),
 }
 

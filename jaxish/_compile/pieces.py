@@ -230,11 +230,9 @@ def _form(inputs: Sequence[fx.Node], within: Sequence[fx.Node], outputs: Sequenc
         return value
 
     def call(node: fx.Node) -> list[Any]:
-        return [
-            getattr(node.target, "__name__", ""),
-            argument(node.args),
-            {k: argument(v) for k, v in node.kwargs.items()},
-        ]
+        target: Any = node.target
+        name = target.identity() if isinstance(target, Primitive) else getattr(target, "__name__", "")
+        return [name, argument(node.args), {k: argument(v) for k, v in node.kwargs.items()}]
 
     types = [graph.type_of(node) for node in numbers]
     return repr((types, [call(node) for node in within], [numbers[node] for node in outputs]))
