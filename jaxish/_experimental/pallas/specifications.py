@@ -3,7 +3,7 @@
 import enum
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -99,18 +99,10 @@ class BlockSpec:
     block_shape: Sequence[Any] | None = None
     index_map: Callable[..., Any] | None = None
     pipeline_mode: Buffered | None = None
-    memory_space: Any = None
+    memory_space: Any = field(default=None, kw_only=True)
 
-    def __init__(
-        self,
-        block_shape: Sequence[Any] | None = None,
-        index_map: Callable[..., Any] | None = None,
-        pipeline_mode: Buffered | None = None,
-        *,
-        memory_space: Any = None,
-    ) -> None:
-        self.block_shape = None if block_shape is None else tuple(block_shape)
-        self.index_map, self.pipeline_mode, self.memory_space = index_map, pipeline_mode, memory_space
+    def __post_init__(self) -> None:
+        self.block_shape = None if self.block_shape is None else tuple(self.block_shape)
 
     def dims(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
         """Return what blocks of an array of this shape have in each dimension. Raises `ValueError`."""
