@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 
 from .._core import cache, machine
 from . import lapack, progress
-from .loop_sources import IN_PARTS
 
 # More flags for the compiler: the harness in tests/differential has the loops that it runs checked as they run.
 extra_flags: list[str] = []
@@ -85,7 +84,7 @@ def begun(source: str, name: str = "a loop") -> "Build | NativeLoop | None":
     command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
     if len(source) > _LONG:
         command += ["-fno-gcse", "-fno-gcse-after-reload"]
-    if IN_PARTS in source:
+    if "#pragma omp" in source:
         command.append(_OPENMP)
     key = cache.key_of(command, source)
     loop = _loaded.get(key) or _from_cache(key)

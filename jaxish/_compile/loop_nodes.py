@@ -8,6 +8,7 @@ entry nowhere is written out as torch's decomposition of it has it, or raises `U
 
 import math
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,6 +38,7 @@ STATEMENTS: dict[str, Callable[..., Value]] = {
 }
 
 _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
+_SHORT = 200  # characters of an expression that is computed more than once
 _WORK_OF_CALL = 16  # multiplications within it that take as long as an element
 
 # Keyword arguments that are looked at, or say nothing that a result's type does not say.
@@ -105,10 +107,11 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         operand, *rest = emitter.arguments(node)
         if any(isinstance(a, Value) for a in rest):
             raise Unsupported(f"{name} by a value")
-        value = view(tuple(meta.shape), operand, *rest)
+        value = view(tuple(meta.shape), _before_it_is_repeated(emitter, operand, meta.numel()), *rest)
     else:
         value = _computed(emitter, name, node, tuple(meta.shape), meta.dtype)
-        if (len(node.users) > 1 or math.prod(value.shape) == 1) and value.place is None:
+        is_wanted = math.prod(value.shape) == 1 or (len(node.users) > 1 and not _is_short_test(value))
+        if is_wanted and value.place is None:
             value = emitter.stored(value)
     assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
     return value
@@ -129,6 +132,7 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
     if exponent is not None and (dtype.is_complex or (dtype.is_floating_point and abs(exponent) in (1, 2, 3))):
         return loop_elements.power(args[0], exponent, shape, dtype)
     if name in OPERATORS:
+        args = [_before_it_is_repeated(emitter, a, math.prod(shape)) if isinstance(a, Value) else a for a in args]
         return elementwise(OPERATORS[name], name, args, shape, dtype)
     if name in REDUCTIONS:
         return loop_reductions.reduction(emitter, name, node.kwargs, args, shape, dtype)
@@ -138,6 +142,24 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
     if name in STATEMENTS:
         return STATEMENTS[name](emitter, shape, dtype, *args, **named)
     raise Unsupported(name)
+
+
+def _before_it_is_repeated(emitter: Emitter, x: Value, count: int) -> Value:
+    """Return what is read as so many elements: stored first, if it is fewer and each takes long."""
+    return emitter.stored(x) if math.prod(x.shape) < count and not x.is_held and _takes_long(x) else x
+
+
+def _is_short_test(x: Value) -> bool:
+    """Tell whether x is booleans that are computed where they are read: GCC (12) has no vectors for them beside calls."""
+    return x.dtype is torch.bool and not _takes_long(x) and len(_text(x)) < _SHORT
+
+
+def _takes_long(x: Value) -> bool:
+    return re.search(r"/|_\(|std::(?!abs)", _text(x)) is not None
+
+
+def _text(x: Value) -> str:
+    return x.load([f"i{d}" for d in range(len(x.shape))])
 
 
 def _part(emitter: Emitter, source: Any, index: Any) -> Value:

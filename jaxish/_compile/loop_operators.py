@@ -54,10 +54,6 @@ def _inexact(expression: str) -> Operator:
     return Operator({"fc": expression})
 
 
-def _borrowed(function: str) -> Operator:
-    return Operator({"f": f"std::{function}({{0}})", "c": f"{function}_({{0}})"})
-
-
 def _rounding(function: str) -> Operator:
     return Operator({"f": f"std::{function}({{0}})", "iu": "{0}"})
 
@@ -80,10 +76,10 @@ _SHIFT_LEFT, _SHIFT_RIGHT = Operator({"iu": "shift_left({0}, {1})"}), Operator({
 OPERATORS = {
     **dict.fromkeys(("clone", "alias", "detach", "_to_copy", "lift_fresh", "lift_fresh_copy"), _SAME),
     **{n: _inexact(f"{n}_({{0}})") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan")},
-    **{n: _inexact(f"{n}_({{0}})") for n in ("exp", "expm1", "log", "log1p")},
-    **{n: _borrowed(n) for n in ("sqrt", "asinh", "acosh", "atanh", "exp2", "log2", "log10")},
-    "erf": _floating("erf_({0})"),
-    "erfc": _floating("std::erfc({0})"),
+    **{n: _inexact(f"{n}_({{0}})") for n in ("asinh", "acosh", "atanh", "exp", "exp2", "expm1")},
+    **{n: _inexact(f"{n}_({{0}})") for n in ("log", "log2", "log10", "log1p")},
+    **{n: _floating(f"{n}_({{0}})") for n in ("erf", "erfc")},
+    "sqrt": Operator({"f": "std::sqrt({0})", "c": "sqrt_({0})"}),
     **{n: _rounding(n) for n in ("floor", "ceil", "trunc")},
     "round": _rounding("nearbyint"),
     "rsqrt": Operator({"f": "1 / std::sqrt({0})", "c": "1 / sqrt_({0})"}),
@@ -91,8 +87,8 @@ OPERATORS = {
     "logaddexp2": _floating("logaddexp2({0}, {1})"),
     "digamma": _floating("digamma({0})"),
     "nan_to_num": _floating("nan_to_num({0})"),
-    "ldexp": _floating("{0} * std::exp2({1})"),
-    "hypot": _floating("std::hypot({0}, {1})"),
+    "ldexp": _floating("{0} * exp2_({1})"),
+    "hypot": _floating("hypot_({0}, {1})"),
     "copysign": _floating("std::copysign({0}, {1})"),
     "reciprocal": _inexact("1 / ({0})"),
     "sigmoid": _inexact("1 / (1 + exp_(-({0})))"),
@@ -115,7 +111,7 @@ OPERATORS = {
     "div floor": Operator({"f": "float_floor_quotient({0}, {1})", "iu": "floor_quotient({0}, {1})"}),
     "fmod": Operator({"f": "std::fmod({0}, {1})", "iu": "remainder_of({0}, {1})"}),
     "remainder": Operator({"f": "float_modulus({0}, {1})", "iu": "modulus({0}, {1})"}),
-    "pow": Operator({"f": "std::pow({0}, {1})", "iuc": "power({0}, {1})"}),
+    "pow": Operator({"f": "pow_({0}, {1})", "iuc": "power({0}, {1})"}),
     "nextafter": _floating("std::nextafter({0}, {1})"),
     "xlogy": _floating("xlogy({0}, {1})"),
     "lgamma": _floating("lgamma_({0})"),

@@ -8,8 +8,9 @@ from . import decompositions
 
 _TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
 // Partial redundancies stay, what follows of a condition is not looked for, and nothing is put off until it is chosen: else
-// GCC (12) makes branches of selections, for which it has no vectors.
-#pragma GCC optimize("no-tree-pre", "no-thread-jumps", "no-tree-sink")
+// GCC (12) makes branches of selections, for which it has no vectors. Of a loop over rows within which each column is folded
+// it makes one over several rows, and leaves out the last columns of some (greatest elements of five rows of 26).
+#pragma GCC optimize("no-tree-pre", "no-thread-jumps", "no-tree-sink", "no-loop-unroll-and-jam")
 #endif
 #include <cmath>
 #include <cstdint>
@@ -21,9 +22,11 @@ _TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
 #define SIMD(name) extern "C" { __attribute__((simd("notinbranch"))) float name##f(float); \
                                 __attribute__((simd("notinbranch"))) double name(double); }
 SIMD(tan) SIMD(sinh) SIMD(cosh) SIMD(tanh) SIMD(asin) SIMD(acos) SIMD(atan)
-SIMD(exp) SIMD(expm1) SIMD(log) SIMD(log1p) SIMD(erf)
-extern "C" { __attribute__((simd("notinbranch"))) float atan2f(float, float);
-             __attribute__((simd("notinbranch"))) double atan2(double, double); }
+SIMD(asinh) SIMD(acosh) SIMD(atanh) SIMD(exp) SIMD(exp2) SIMD(expm1) SIMD(log) SIMD(log2) SIMD(log10) SIMD(log1p)
+SIMD(erf) SIMD(erfc)
+#define SIMD_OF_TWO(name) extern "C" { __attribute__((simd("notinbranch"))) float name##f(float, float); \
+                                       __attribute__((simd("notinbranch"))) double name(double, double); }
+SIMD_OF_TWO(atan2) SIMD_OF_TWO(pow) SIMD_OF_TWO(hypot)
 // By names that the compiler does not know: of the sine and the cosine of a number it makes one call, which has no vectors.
 #define ALONE __attribute__((simd("notinbranch"), const, nothrow))
 #define APART(name) extern "C" { ALONE float name##_alone_f(float) __asm__(#name "f"); \
@@ -38,7 +41,11 @@ APART(sin) APART(cos)
 OVERLOAD(sin) OVERLOAD(cos)
 #endif
 OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(asin) OVERLOAD(acos) OVERLOAD(atan)
-OVERLOAD(exp) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log1p) OVERLOAD(erf)
+OVERLOAD(asinh) OVERLOAD(acosh) OVERLOAD(atanh) OVERLOAD(exp) OVERLOAD(exp2) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log2)
+OVERLOAD(log10) OVERLOAD(log1p) OVERLOAD(erf) OVERLOAD(erfc)
+#define OVERLOAD_OF_TWO(name) static inline float name##_(float x, float y) { return name##f(x, y); } \
+                              static inline double name##_(double x, double y) { return name(x, y); }
+OVERLOAD_OF_TWO(atan2) OVERLOAD_OF_TWO(pow) OVERLOAD_OF_TWO(hypot)
 template <int last, int n> static inline float horner(const float (&c)[n], float x) {
   if constexpr (last == 0) return c[0];
   else return std::fma(horner<last - 1>(c, x), x, c[last]);
@@ -52,8 +59,6 @@ static inline float tanh_(float x) {  // XLA's
   return std::abs(x) < float(@TANH_IS_LINEAR@) ? x : y * polynomial(top, y * y) / polynomial(bottom, y * y);
 }
 static inline double tanh_(double x) { return tanh(x); }
-static inline float atan2_(float y, float x) { return atan2f(y, x); }
-static inline double atan2_(double y, double x) { return atan2(y, x); }
 struct Memory {  // for the arrays of a call
   char* const place;
   explicit Memory(size_t bytes) : place((char*)std::malloc(bytes)) {}
@@ -121,10 +126,12 @@ FUNCTION digamma(T given) {  // by reflection where it is negative
 }
 FUNCTION xlogy(T a, T b) { return is_nan(b) ? b : a == 0 ? T(0) : a * std::log(b); }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
-static inline bool out_of_range(int64_t distance, int width) { return distance < 0 || distance >= width; }
-FUNCTION shift_left(T a, T b) { return out_of_range(b, width<T>) ? T(0) : T(Wrapping<T>(a) << b); }
-FUNCTION shift_right(T a, T b) { return out_of_range(b, width<T>) ? (a < 0 ? T(-1) : T(0)) : T(a >> b); }
+FUNCTION in_width(T distance) { return T(distance & (width<T> - 1)); }  // so that C++ defines the shift, chosen or not
+template <class T> static inline bool out_of_width(T distance) { return Wrapping<T>(distance) >= Wrapping<T>(width<T>); }  // or negative
+FUNCTION shift_left(T a, T b) { return out_of_width(b) ? T(0) : T(Wrapping<T>(a) << in_width(b)); }
+FUNCTION shift_right(T a, T b) { return out_of_width(b) ? T(a < 0 ? -1 : 0) : T(a >> in_width(b)); }
 FUNCTION quotient(T a, T b) {
+  if (__builtin_constant_p(b) && b > 0) return T(a / b);  // products
   if constexpr (sizeof(T) < 8) {  // as doubles, of which the quotient's whole part is right, and for which there are vectors
     const T down = T(int64_t(double(a) / double(b == 0 ? T(1) : b)));
     return b == 0 ? T(-1) : down;
@@ -203,6 +210,20 @@ template <int n, class T, class F> static inline T folded(const T* a, F step) { 
     for (int half = lanes / 2; half; half /= 2) for (int l = 0; l < half; ++l) parts[l] = step(parts[l], parts[l+half]);
     return parts[0];
   }
+}
+template <class T, class F> static inline T folded_part(const T* a, int n, F step) {  // n elements into one, of a block
+  constexpr int lanes = 64 / sizeof(T);
+  T parts[lanes];
+  if (n < lanes) {
+    T found = a[0];
+    for (int i = 1; i < n; ++i) found = step(found, a[i]);
+    return found;
+  }
+  for (int l = 0; l < lanes; ++l) parts[l] = a[l];
+  for (int i = lanes; i + lanes <= n; i += lanes) for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[i+l]);
+  for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);
+  for (int half = lanes / 2; half; half /= 2) for (int l = 0; l < half; ++l) parts[l] = step(parts[l], parts[l+half]);
+  return parts[0];
 }
 template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
   i += i < 0 ? n : 0;

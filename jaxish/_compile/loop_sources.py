@@ -12,7 +12,7 @@ import torch
 
 from .._core import graph
 from .._core.graph import Graph, TensorType
-from . import lapack, loop_complex, loop_matrices, loop_products
+from . import lapack, loop_blocks, loop_complex, loop_matrices, loop_products
 from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
@@ -30,7 +30,8 @@ class Source:
     The inputs `carried` are the carry, and the first results what it becomes. A loop that is `open_ended` makes at most
     the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
     steps take little time, by the elements that a step computes. `loops` is how many others there are within. Steps
-    that are `independent` are made by several threads at once.
+    that are `independent` are made by several threads at once. Of a graph, which has no steps, the share `in_blocks` of what
+    loops over arrays do is done block by block, by several threads if it `is_parallel`.
     """
 
     function: str
@@ -42,6 +43,8 @@ class Source:
     name: str = "a loop"
     loops: int = 0
     independent: bool = False
+    is_parallel: bool = False
+    in_blocks: float = 0
 
     def bytes_of_inputs(self, length: int) -> list[int]:
         """Return how many bytes the inputs of a loop of this length have."""
@@ -143,7 +146,11 @@ def is_small(body: Graph) -> bool:
 
 
 def graph_source(
-    body: Graph, name: str = "a graph", function: str = "loop", most_elements: int = MOST_ELEMENTS
+    body: Graph,
+    name: str = "a graph",
+    function: str = "loop",
+    most_elements: int = MOST_ELEMENTS,
+    most_work: int = _MOST_WORK,
 ) -> Source:
     """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
 
@@ -152,19 +159,26 @@ def graph_source(
     """
     types = body.in_types
     sizes = _sizes([*types, *body.out_types])[: len(types)]
-    emitter = Emitter(body, value_of, most_work=_MOST_WORK, most_elements=most_elements)
+    emitter = Emitter(body, value_of, most_work=most_work, most_elements=most_elements)
     names = [f"y{i}" for i in range(len(body.out_types))]
     emitter.emit_into([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)], names)
-    if emitter.work > _MOST_WORK:
+    if emitter.work > most_work:
         raise Unsupported("the loops are long")
     declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types)]
     declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]
     declared += (
         [f"int64_t* __restrict__ over = (int64_t*)out[{len(names)}];", "int64_t work = 0;"] if emitter.gives_up else []
     )
+    blocks = loop_blocks.blocked(emitter.lines)
+    if blocks.are_parallel:
+        declared.append("const int threads = given[1];")
+    memory = emitter.memory if any("memory.place" in line for line in blocks.lines) else 0
     loop = "for (int64_t n = 0; n < length; ++n)"
-    text = _function(len(sizes), declared, loop, emitter.lines, emitter.memory, name=function)
-    return Source(text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops)
+    text = _function(len(sizes), declared, loop, blocks.lines, memory, name=function)
+    return Source(
+        text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops,
+        is_parallel=blocks.are_parallel, in_blocks=blocks.share,
+    )  # fmt: skip
 
 
 def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:

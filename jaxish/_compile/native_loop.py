@@ -211,14 +211,15 @@ class Whole:
             return None
         native = found.native
         if not found.source.open_ended:
-            return called(native, "loop", self._body)
+            return called(native, "loop", self._body, found.source)
         made = [(t.shape, _strides(t.shape), t.dtype) for t in self._body.out_types]
         pack = packer(2 + len(self._body.in_types) + len(made) + 1)
 
         def counted(*tensors: Tensor) -> Sequence[Tensor]:
             kept, places = _placed(tensors)
             results, over = [_uninitialized(*m) for m in made], ctypes.c_int64(0)
-            native.function(pack(1, 0, *places, *[t.data_ptr() for t in results], ctypes.addressof(over)))
+            threads = torch.get_num_threads() if found.source.is_parallel else 1
+            native.function(pack(1, threads, *places, *[t.data_ptr() for t in results], ctypes.addressof(over)))
             if not over.value:
                 return results
             return (self._with_host if over.value == CALLS_HOST else self._when_long)(*kept)
@@ -226,17 +227,19 @@ class Whole:
         return counted
 
 
-def called(native: NativeLoop, name: str, body: Graph) -> Callable[..., Sequence[Tensor]]:
+def called(native: NativeLoop, name: str, body: Graph, source: Source) -> Callable[..., Sequence[Tensor]]:
     """Return what calls the C++ function that a graph has become."""
     made = [(t.shape, _strides(t.shape), t.dtype) for t in body.out_types]
     pack, function = packer(2 + len(body.in_types) + len(made)), native.named(name)
+    is_parallel = source.is_parallel
 
     def written(*tensors: Tensor) -> Sequence[Tensor]:
         places = [t.data_ptr() for t in tensors if t.is_contiguous()]
         if len(places) < len(tensors) or 0 in places:
             _kept, places = _placed(tensors)
         results = [_uninitialized(*m) for m in made]
-        function(pack(1, 0, *places, *[t.data_ptr() for t in results]))  # without a call in Python
+        threads = torch.get_num_threads() if is_parallel else 1
+        function(pack(1, threads, *places, *[t.data_ptr() for t in results]))  # without a call in Python
         return results
 
     written.native = native  # pyright: ignore[reportFunctionMemberAccess]  # without which there is no function

@@ -25,7 +25,8 @@ from .._core.primitive import Primitive
 from . import loop_nodes
 
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
-_MOST_ELEMENTS = 1 << 16  # of an array: beyond, kernels in parallel win
+_MOST_ELEMENTS = 1 << 24  # of an array: beyond, what a piece keeps to its end takes too much memory
+_MOST_OF_SMALL = 1 << 16  # elements of an array: beyond, it matters how many passes over memory there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +46,13 @@ class Piece:
 class Parts:
     """A graph cut up: pieces and other nodes in the order in which they run, views and numbers left out.
 
-    So many nodes are `left` that are in no piece for their size or dtype, though a compiler would compute them together.
+    The nodes `apart` are in no piece for their size or dtype, though a compiler would compute them together; `large` ones have
+    arrays of which that compiler may make better loops.
     """
 
     steps: list[Piece | fx.Node]
-    left: int
+    apart: set[fx.Node]
+    large: set[fx.Node]
 
     @property
     def pieces(self) -> list[Piece]:
@@ -68,7 +71,11 @@ class _Cut:
         self._place = {node: i for i, node in enumerate(self._nodes)}
         self._written = set().union(*(node.meta.get("writes", ()) for node in self._nodes))
         self._is_view = {node for node in self._nodes if self._reads_through(node)}
-        self._is_source = {node for node in self._nodes if node.op in ("placeholder", "get_attr") or _is_number(node)}
+        self._numbers: set[fx.Node] = set()
+        for node in self._nodes:
+            if self._is_number(node):
+                self._numbers.add(node)
+        self._is_source = self._numbers | {node for node in self._nodes if node.op in ("placeholder", "get_attr")}
         computing = [n for n in self._nodes if n not in self._is_view and n not in self._is_source]
         self._sources = {node: self._read_by(node) for node in computing}
         touching = [node for node in computing if self._touches_written(node)]
@@ -79,8 +86,19 @@ class _Cut:
             for source in sources:
                 self._users[source].append(node)
         fitting = [n for n in computing if n.op == "call_function" and self._may_be_in_piece(n)]
-        self._inner = {node for node in fitting if max(map(_size, (node, *self._sources[node]))) <= _MOST_ELEMENTS}
+        largest = {node: max(map(_size, (node, *self._sources[node]))) for node in fitting}
+        self._inner = {node for node, size in largest.items() if size <= _MOST_ELEMENTS}
+        self._large = {node for node in self._inner if largest[node] > _MOST_OF_SMALL}
         self._level = self._levels()
+
+    def _is_number(self, node: fx.Node) -> bool:
+        """Tell whether a node fills a tensor with numbers that are known beforehand, or computes one of such numbers."""
+        if node.op != "call_function" or not loop_nodes.is_known(node) or self._touches_written(node):
+            return False
+        given = node.all_input_nodes
+        return not given or (
+            _size(node) == 1 and operators.of(node.target).is_elementwise and self._numbers >= set(given)
+        )
 
     def _touches_written(self, node: fx.Node) -> bool:
         values = [node.meta.get("val"), *(a.meta.get("val") for a in node.all_input_nodes)] if self._written else ()
@@ -153,7 +171,7 @@ class _Cut:
                 if not awaited[user]:
                     heapq.heappush(ready, (place[user], user))
         assert len(steps) == len(awaited)
-        return Parts(steps, sum(_is_fused(node) and node not in self._inner for node in self._sources))
+        return Parts(steps, set(filter(_is_fused, self._sources)) - self._inner, self._large)
 
     def _groups(self) -> Iterator[list[fx.Node]]:
         parents = {node: node for node in self._inner}
@@ -178,7 +196,7 @@ class _Cut:
         own, inputs, within = set(part), {}, set(part)
         pending = [a for node in part for a in node.all_input_nodes]
         for source in pending:  # which grows
-            if source in self._is_view or _is_number(source):
+            if source in self._is_view or source in self._numbers:
                 if source not in within:
                     within.add(source)
                     pending.extend(source.all_input_nodes)
@@ -207,11 +225,6 @@ def _size(node: fx.Node) -> int:
 def _is_fused(node: fx.Node) -> bool:
     row = operators.of(node.target)
     return node.op == "call_function" and (row.is_elementwise or row.kind is operators.Kind.REDUCTION)
-
-
-def _is_number(node: fx.Node) -> bool:
-    """Tell whether a node fills a tensor with numbers that are known beforehand."""
-    return node.op == "call_function" and not node.all_input_nodes and loop_nodes.is_known(node)
 
 
 def _in_parts(group: list[fx.Node]) -> Iterator[list[fx.Node]]:

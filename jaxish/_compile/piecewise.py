@@ -16,12 +16,14 @@ from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
 from . import loop_sources, native_loop, onednn, pieces
+from .loop_sources import Source
 from .loop_values import Unsupported
 from .pieces import Piece
 
-_MOST_ELEMENTS = 1 << 21  # that a piece stores
+_MOST_ELEMENTS, _MOST_WORK = 1 << 25, 1 << 28  # that a piece stores, and computes
 _MOST_NODES = 1500  # of one file: the compiler takes some four seconds
 _MOST_LEFT = 0.05  # of what a compiler would compute together
+_LEAST_IN_BLOCKS = 0.7  # of what is done with large arrays, or a compiler may do it in fewer passes over memory
 
 
 # torch puts these off until the numbers are read, of which C++ knows nothing.
@@ -39,10 +41,16 @@ class Piecewise:
 def compiled(body: Graph, name: str) -> Piecewise | None:
     """Return a graph piece by piece when its pieces are compiled; None where there are none. Raises `cache.Unusable`."""
     parts = pieces.cut(body)
-    functions = dict(_functions(body, parts.pieces, name))
-    done = sum(len(piece.nodes) for piece in parts.pieces if piece.form in functions)
-    left = parts.left + sum(len(piece.nodes) for piece in parts.pieces) - done
-    return Piecewise(_joined(body, parts.steps, functions), left <= _MOST_LEFT * (left + done)) if done else None
+    forms = {form.form: form for form in _written(body, parts.pieces)}
+    functions = dict(_functions(list(forms.values()), name))
+    if not functions:
+        return None
+    done = {node for piece in parts.pieces if piece.form in functions for node in piece.nodes}
+    left = parts.apart | {node for piece in parts.pieces for node in piece.nodes if node not in done}
+    for piece in parts.pieces:
+        if piece.form in functions and forms[piece.form].source.in_blocks < _LEAST_IN_BLOCKS:
+            left |= parts.large.intersection(piece.nodes)
+    return Piecewise(_joined(body, parts.steps, functions), len(left) <= _MOST_LEFT * len(left | done))
 
 
 @dataclass(frozen=True)
@@ -52,27 +60,27 @@ class _Form:
     form: str
     graph: Graph
     name: str
-    text: str
+    source: Source
 
 
-def _functions(body: Graph, found: Sequence[Piece], name: str) -> Iterator[tuple[str, Callable[..., Sequence[Tensor]]]]:
-    """Yield the forms that can be written out, and the functions that compute them."""
-    for forms in _files(list(_written(body, found))):
-        library = native_loop.compiled_together([form.text for form in forms], name)
+def _functions(written: Sequence[_Form], name: str) -> Iterator[tuple[str, Callable[..., Sequence[Tensor]]]]:
+    """Yield forms, and the functions that compute them."""
+    for forms in _files(written):
+        library = native_loop.compiled_together([form.source.function for form in forms], name)
         if library is not None:
             for form in forms:
-                yield form.form, native_loop.called(library, form.name, form.graph)
+                yield form.form, native_loop.called(library, form.name, form.graph, form.source)
 
 
 def _written(body: Graph, found: Sequence[Piece]) -> Iterator[_Form]:
     for number, piece in enumerate({piece.form: piece for piece in found}.values()):
         part, name = derived.subgraph(body, piece.inputs, piece.outputs), f"piece_{number}"
         try:
-            source = loop_sources.graph_source(part, function=name, most_elements=_MOST_ELEMENTS)
+            source = loop_sources.graph_source(part, function=name, most_elements=_MOST_ELEMENTS, most_work=_MOST_WORK)
         except Unsupported:
             continue
         if not source.open_ended:
-            yield _Form(piece.form, part, name, source.function)
+            yield _Form(piece.form, part, name, source)
 
 
 def _files(forms: Sequence[_Form]) -> Iterator[list[_Form]]:

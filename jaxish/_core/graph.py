@@ -450,6 +450,11 @@ class Trace(TorchDispatchMode):
             return out
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
+        if func in _ALIKE and all(isinstance(n, int) for n in out.shape):
+            # Of its operand it reads no element, which need not be computed for it: a loss of which the gradient is wanted.
+            number = args[1] if func is torch.ops.aten.full_like.default else _ALIKE[func]
+            func, args = torch.ops.aten.full.default, (list(out.shape), number)
+            kwargs = {"dtype": out.dtype, "device": out.device}
         if func in _STRIDE_FREE and -1 in args[1]:
             args = (args[0], list(out.shape))  # what is left for -1 is not known of a batch of nothing
         self.record(_STRIDE_FREE.get(func) or func, args, kwargs, out)
@@ -517,6 +522,12 @@ _OF_NUMBERS = {
 }  # fmt: skip
 
 _OF_NUMBER = {float: torch.float64, complex: torch.complex128, int: torch.int64, bool: torch.bool}
+
+# What makes an array of one number, as large as its operand.
+_ALIKE = {
+    torch.ops.aten.zeros_like.default: 0, torch.ops.aten.ones_like.default: 1, torch.ops.aten.full_like.default: None,
+    torch.ops.aten.new_zeros.default: 0, torch.ops.aten.new_ones.default: 1,
+}  # fmt: skip
 
 _STRIDE_FREE = {
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,

@@ -1,0 +1,172 @@
+"""Large arrays computed in blocks of rows, by several threads: JAX's numbers, whatever follows what."""
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+import jaxish
+from jaxish._compile import executable, loop_blocks, loop_sources, pieces, piecewise
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture(params=[1, 3])
+def small_blocks(request, monkeypatch):
+    """Blocks of so few elements that small arrays have many, and threads for them."""
+    monkeypatch.setattr(loop_blocks, "_IN_BLOCK", 7)
+    monkeypatch.setattr(loop_blocks, "_FEW", 8)
+    monkeypatch.setattr(loop_blocks, "_SHARED_OUT", 64)
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+def source_of(function, *args):
+    graph = jaxish.jit(function).trace(*args)._program.closed.graph
+    return "\n".join(form.source.function for form in piecewise._written(graph, pieces.cut(graph).pieces))
+
+
+def check(program, *args, rtol=2e-5, atol=2e-5):
+    graph = jaxish.jit(program(jaxish)).trace(*args)._program.closed.graph
+    found = piecewise.compiled(graph, "a program")
+    assert found is not None
+    results = found.module.forward(*(torch.tensor(a) for a in args))
+    for result, wanted in zip(results, jax.tree.leaves(jax.jit(program(jax))(*args)), strict=True):
+        assert result.dtype == torch.tensor(np.asarray(wanted)).dtype
+        np.testing.assert_allclose(result, wanted, rtol=rtol, atol=atol)
+
+
+def softmax(xp):
+    return lambda x: xp.nn.softmax(x * 2 + 1)
+
+
+def standardized(xp):
+    def function(x):
+        centred = x - x.mean(1, keepdims=True)
+        return centred / xp.numpy.sqrt((centred**2).mean(1, keepdims=True) + 1e-3) * 2 + 1
+
+    return function
+
+
+def of_all(xp):
+    def function(x):
+        y = xp.numpy.tanh(x) * 2
+        return y / xp.numpy.sqrt((y**2).sum() + 1), y.max() - y.min(), (y > 0).all(), (y * 3).mean()
+
+    return function
+
+
+def of_columns(xp):
+    def function(x):
+        y = xp.numpy.sin(x) + 1
+        return y - y.sum(0) * 0.1, (y * y).max(0) + y.mean(0)
+
+    return function
+
+
+def turned(xp):
+    def function(x):
+        y = xp.numpy.exp(x) + 1
+        z = y.T * 2 + 1
+        return z + z[::-1], (y[1:] - y[:-1]) * 2, z.reshape(-1)[::3] + 1
+
+    return function
+
+
+def gathered(xp):
+    def function(x):
+        y = x * 2 + 1
+        order = xp.numpy.argsort(y[:, 0])
+        return y[order] * 3 + 1, (y.at[order[:4]].add(1.5) * 2).sum(1)
+
+    return function
+
+
+def flat_and_in_rows(xp):
+    def function(x):
+        flat = (x * 2).reshape(-1) + 1
+        rows = flat.reshape(x.shape) - xp.numpy.abs(x).max(1)[:, None]
+        return (flat**2 + rows.reshape(-1)).reshape(-1, 2).sum(1) * 0.5
+
+    return function
+
+
+def of_types(xp):
+    def function(x):
+        whole, test = (x * 10).astype("int32"), x > 0.1
+        return (whole % 7) << 1, (test & (whole > 3)).sum(1), (x + 1j * x) * (2 - 1j), whole.astype("uint8") + 1
+
+    return function
+
+
+PROGRAMS = [softmax, standardized, of_all, of_columns, turned, gathered, flat_and_in_rows, of_types]
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("shape", [(6, 8), (31, 4), (18, 1), (5, 26)])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_programs_in_blocks(program, shape):
+    x = RANDOM.normal(size=shape).astype(np.float32)
+    check(program, x)
+
+
+def test_what_is_done_in_blocks():
+    x = np.ones((400, 300), np.float32)
+    for program in (softmax, standardized, of_all):
+        text = source_of(program(jaxish), x)
+        assert "for (int block" in text and "memory.place" not in text
+    assert "for (int block" not in source_of(softmax(jaxish), x[:4, :9])
+
+
+def drawn(random):
+    """Return a program of a dozen operators on arrays that broadcast against each other."""
+    kinds = [*random.choice(6, 12), 3]
+    picks, seeds = random.random((13, 2)), random.integers(0, 100, 13)
+
+    def program(xp):
+        def function(x):
+            values = [x, x * 2 + 1]
+            for kind, pick, seed in zip(kinds, picks, seeds, strict=True):
+                a, b = (values[int(p * len(values))] for p in pick)
+                if kind == 0:
+                    found = xp.numpy.tanh(a) + 0.5 * b
+                elif kind == 1:
+                    found = xp.numpy.where(a > 0.3, b, xp.numpy.sin(a * 2))
+                elif kind == 2:
+                    found = (a.sum(1, keepdims=True), a.mean(0, keepdims=True), a.max(1, keepdims=True))[
+                        seed % 3
+                    ] * 0.1 + b
+                elif kind == 3:
+                    found = a * b + a.mean()
+                elif kind == 4:
+                    found = xp.numpy.roll(a, seed % 5, seed % 2) - b
+                else:
+                    found = a[::-1] * 0.5 + b[:, ::-1]
+                values.append(xp.numpy.broadcast_to(xp.numpy.tanh(found), x.shape))
+            return values[-1], values[-3].sum(0), values[-5] * 2
+
+        return function
+
+    return program
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_programs_in_blocks(seed):
+    random = np.random.default_rng(seed)
+    check(
+        drawn(random), random.normal(size=(int(random.integers(3, 14)), int(random.integers(1, 12)))).astype(np.float32)
+    )
+
+
+def test_a_large_program_runs_in_blocks(automatic):
+    x = RANDOM.normal(size=(300, 400)).astype(np.float32)
+    step = jaxish.jit(standardized(jaxish))
+    graph = step.trace(x)._program.closed.graph
+    compiled = executable.of(graph)
+    assert compiled.compile_pieces()
+    wanted = jax.jit(standardized(jax))(x)
+    np.testing.assert_allclose(compiled.run(torch.tensor(x))[0], wanted, rtol=1e-4, atol=1e-4)
+    assert loop_sources.graph_source(graph, most_elements=1 << 24).is_parallel
