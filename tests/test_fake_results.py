@@ -2,8 +2,10 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
+from oracle import agree
 
 from jaxish._core import fake_results, graph
 from jaxish._core.errors import ConcretizationTypeError
@@ -116,3 +118,31 @@ def test_indices_that_depend_on_values_are_refused_each_time():
     for _ in range(2):
         with pytest.raises(ConcretizationTypeError, match="depends on values"):
             graph.trace(lambda t: [t[t > 0]], [TensorType((8,), torch.float32, CPU)])
+
+
+def mixed(j, x):
+    """Views, copies that are laid out as views, and what is made anew, of the same shapes."""
+    last, bent = j.numpy.einsum("i,j->ji", x, x[::-1])[1].T, j.numpy.where(x > 0, x**3, j.numpy.exp(x))
+    return bent.reshape(2, -1).T.ravel() * last + j.numpy.broadcast_to(x[None], (3, x.size))[1] * x.sum()
+
+
+X = np.array([0.3, -1.2, 0.7, 1.1], np.float32)
+FORWARD = {
+    "value": lambda j, x: mixed(j, x),
+    "jvp": lambda j, x: j.jvp(lambda x: mixed(j, x), (x,), (x * 2,)),
+    "twice": lambda j, x: j.jacfwd(j.jacfwd(lambda x: mixed(j, x)))(x),
+    "over reverse": lambda j, x: j.jacfwd(j.jacrev(lambda x: mixed(j, x)))(x),
+    "of a nested one": lambda j, x: j.jvp(j.jacfwd(j.jacfwd(lambda x: mixed(j, x))), (x,), (x * 2,)),
+    "mapped along the last axis": lambda j, x: j.jvp(
+        j.vmap(j.jacfwd(lambda x: mixed(j, x)), in_axes=-1, out_axes=-1), (j.numpy.stack([x, x * 2], -1),),
+        (j.numpy.stack([x, x + 1], -1),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [list(FORWARD), list(FORWARD)[::-1]], ids=["forwards", "backwards"])
+def test_forward_mode_is_right_whatever_is_remembered(order):
+    fake_results._types.clear()
+    fake_results._views.clear()
+    for name in order:
+        agree(lambda j, x, f=FORWARD[name]: j.jit(lambda x: f(j, x))(x), X, rtol=1e-4, atol=1e-4)

@@ -72,6 +72,7 @@ def _remembered_by(func: Any) -> Callable[..., Any] | None:
     if (
         func.namespace not in ("aten", "prims")
         or torch.Tag.data_dependent_output in func.tags  # a shape that depends on data raises, without symbolic shapes
+        or func is _ZEROS_OF_FEATURES
         or len(schema.returns) != 1
         or not isinstance(schema.returns[0].type, torch.TensorType)
     ):
@@ -82,6 +83,7 @@ def _remembered_by(func: Any) -> Callable[..., Any] | None:
     return _view if is_view and func is not _AS_STRIDED else None
 
 
+_ZEROS_OF_FEATURES = torch.ops.aten._new_zeros_with_same_feature_meta.default  # it has as much memory as its argument
 _AS_STRIDED = torch.ops.aten.as_strided.default  # it may reach beyond the memory that there is
 
 

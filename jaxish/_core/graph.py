@@ -392,10 +392,11 @@ class Trace(TorchDispatchMode):
     def record(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
         """Append a call of `target` whose results are the fakes in `out` (a tensor, or a flat sequence of them)."""
         node = self.graph.call_function(
-            target,
-            tuple(self._argument(a) for a in args),
-            {k: self._argument(v) for k, v in kwargs.items()},
-        )
+            target
+        )  # which walks through arguments that it is given (2.13), to find symbols
+        node.args = tuple(self._argument(a) for a in args)
+        if kwargs:
+            node.kwargs = {k: self._argument(v) for k, v in kwargs.items()}
         self._tell(target, args, kwargs, out)
         written = nodes.tensors_written(target, args, kwargs)
         if written:
@@ -416,12 +417,16 @@ class Trace(TorchDispatchMode):
         return False  # as above
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _DEVICE and type(args[0]) is FakeTensor and not args[0].fake_mode.in_kernel_invocation:
+            return args[
+                0
+            ].fake_device  # functorch asks at every level; torch's way to it takes as long as half an operator
         if func in _NOT_RECORDED:
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
             return self._reshaped_in_place(func, args, kwargs or {})
-        # Fakes remember results by shapes and strides, which do not tell what shares memory (2.13): forward mode, which
-        # asks for that, then took tangents for laid out as they were not. Without that memory a trace takes twice as long.
+        # torch's fakes remember results by shapes and strides, which do not tell what shares memory (2.13): forward mode,
+        # which asks for that, then took tangents for laid out as they were not. What fake_results remembers shares as it should.
         self.fake_mode.cache_enabled = not duals.is_active()
         kwargs = kwargs or {}
         if self.has_narrow and narrow_rules is not None and narrow_rules.is_about(func, args, kwargs):
@@ -439,8 +444,8 @@ class Trace(TorchDispatchMode):
                 (list(args[0].shape),),
                 {"dtype": args[0].dtype, "device": args[0].device},
             )
-        known = self.fake_mode.cache_enabled and self.fake_mode.shape_env is None
-        out = fake_results.result(self.fake_mode, func, args, kwargs) if known else func(*args, **kwargs)
+        remembers = self.fake_mode.shape_env is None
+        out = fake_results.result(self.fake_mode, func, args, kwargs) if remembers else func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
             self._record_zeros(out)
             return out
@@ -548,7 +553,8 @@ def origin(tensor: Tensor) -> str:
     return "It stands for a batch of values under vmap." if is_batched(tensor) else ""
 
 
-_NOT_RECORDED = {torch.ops.prim.device.default, torch.ops.aten.sym_size.int, torch.ops.aten.is_same_size.default}
+_DEVICE = torch.ops.prim.device.default
+_NOT_RECORDED = {_DEVICE, torch.ops.aten.sym_size.int, torch.ops.aten.is_same_size.default}
 
 
 @dataclass(eq=False)

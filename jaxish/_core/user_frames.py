@@ -6,6 +6,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 _NOT_USERS = {"jaxish", "torch"}
+_modules_not_users: set[str] = set()  # the names of their modules that have been met
 _OF_GRAPHS = "<eval_with_key>"  # what torch.fx says of the functions that it writes, which are of no module
 _excluded: list[str] = []  # paths of files, or folders, that libraries do not want to be shown
 
@@ -17,7 +18,11 @@ def register_exclusion(path: str) -> None:
 
 def include_frame(frame: Any) -> bool:
     """Tell whether a frame is of the user's code."""
-    if frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_USERS:
+    name = frame.f_globals.get("__name__", "")
+    if name in _modules_not_users:
+        return False
+    if name.partition(".")[0] in _NOT_USERS:
+        _modules_not_users.add(name)
         return False
     return not frame.f_code.co_filename.startswith((_OF_GRAPHS, *_excluded))
 
@@ -38,6 +43,8 @@ class Line(NamedTuple):
 def users_line() -> Line | None:
     """Return the line of the user's code that is running."""
     frame: Any = sys._getframe(1)
-    while frame is not None and not include_frame(frame):
+    while frame is not None:  # a trace asks for each operator, with a hundred frames of ours above
+        if frame.f_globals.get("__name__") not in _modules_not_users and include_frame(frame):
+            break
         frame = frame.f_back
     return None if frame is None else Line(frame.f_code, frame.f_lineno, frame.f_lasti)
