@@ -516,3 +516,16 @@ def test_evaluates_jacobians_of_complex_functions():
     agree(lambda j: evaluated(j, f(j), m[0])(m[0])[0])
     agree(lambda j: j.jit(lambda x: evaluated(j, f(j), m[0])(x)[0])(m[0]))
     agree(lambda j: j.vmap(lambda v: j.vjp(lambda x: m @ x, m[0])[1](v)[0])(m))
+
+
+@pytest.mark.parametrize("index", [-1, 1, 7])
+def test_branches_are_evaluated_with_64_bit_types_on(index):
+    branches = [lambda x: x + 1, lambda x: x * 3, lambda x: x - 2]
+
+    def program(j):
+        with j.enable_x64(True):
+            closed = j.make_jaxpr(lambda i, x: j.lax.switch(i, branches, x))(np.int64(index), V)
+            core = importlib.import_module(f"{j.__name__}.core")
+            return core.eval_jaxpr(closed.jaxpr, closed.consts, np.int64(index), V)
+
+    agree(program)

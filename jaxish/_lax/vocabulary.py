@@ -271,7 +271,7 @@ def _while(
 
 def _cond(index: Any, *args: Any, branches: Sequence[ClosedJaxpr], **_options: Any) -> list[Array]:
     bodies = [graph_of(b) for b in branches]
-    place = elementwise.clamp(0, _exactly(index, np.dtype("int32")), len(bodies) - 1)
+    place = elementwise.clamp(np.int32(0), _exactly(index, np.dtype("int32")), np.int32(len(bodies) - 1))
     return _arrays(Cond(bodies)(tensor_of(place), *_tensors(args, bodies[0].in_types)))
 
 
