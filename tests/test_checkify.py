@@ -93,6 +93,9 @@ PROGRAMS = {
     "derivative by zero": (lambda j: j.grad(j.numpy.sqrt), (np.float32(0),), "div_checks"),
     "debug_check": (lambda j: lambda x: of(j).debug_check(x > 0, "dbg"), (N,), "user_checks"),
     "error raised again": (checked_twice, (N,), "user_checks"),
+    "values in a dictionary": (
+        lambda j: lambda x: of(j).check(x > 0, "it is {} {y:.2f}", {"x": x}, y=x), (N,), "user_checks"
+    ),
     "first of two": (
         lambda j: lambda x: (of(j).check(x > 5, "first {}", x), of(j).check(x > 0, "second"))[0], (N,), "user_checks"
     ),

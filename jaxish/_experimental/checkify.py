@@ -139,7 +139,7 @@ class Error:
         found = {}
         for index in zip(*np.nonzero(codes), strict=True) if codes.ndim else [()] * bool(codes):
             site = sites[int(codes[index])]
-            payload = [np.asarray(p)[index] for p in self._payloads[site.number]]
+            payload = [as_array(p)[index] if index else as_array(p) for p in self._payloads[site.number]]
             found[tuple(map(int, index))] = site.make(site.spec.unflatten(payload))
         if not found:
             return None
