@@ -25,7 +25,9 @@ JAX, JAXISH = ["-m", "pytest"], ["-m", "jaxish", "run", "-m", "pytest"]
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:warnings", "--tb=short", "--rootdir"]
 # What a library's files of tests are called.
 PATTERNS = ("*_test.py", "test_*.py")
-Results = dict[str, tuple[str, str]]  # by test: passed, skipped or failed, and why
+Results = dict[str, tuple[str, str, float]]  # by test: passed, skipped or failed, why, and in how many seconds
+# Files that take this many times JAX's seconds, and this many more, are told.
+SLOW, SECONDS = 2, 5
 
 
 def main() -> int:
@@ -75,36 +77,55 @@ def _run(interpreter: Sequence[str], file: Path, root: Path, expression: str, ti
                 capture_output=True, text=True, timeout=timeout,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return {f"{file.relative_to(root)}": ("failed", f"took more than {timeout} s")}
+            return {f"{file.relative_to(root)}": ("failed", f"took more than {timeout} s", timeout)}
         if not report.exists():
-            return {f"{file.relative_to(root)}": ("failed", (done.stderr or done.stdout).strip().rpartition("\n")[2])}
+            return {
+                f"{file.relative_to(root)}": ("failed", (done.stderr or done.stdout).strip().rpartition("\n")[2], 0)
+            }
         return {f"{file.relative_to(root)}::{name}": result for name, result in _read(report)}
 
 
-def _read(report: Path) -> list[tuple[str, tuple[str, str]]]:
+def _read(report: Path) -> list[tuple[str, tuple[str, str, float]]]:
     found = []
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
         wrong = next((c for c in case if c.tag in ("failure", "error")), None)
         skipped = any(c.tag == "skipped" for c in case)
         why = "" if wrong is None else (wrong.get("message") or "").strip()
-        found.append((name, ("failed" if wrong is not None else "skipped" if skipped else "passed", why)))
+        outcome = "failed" if wrong is not None else "skipped" if skipped else "passed"
+        found.append((name, (outcome, why, float(case.get("time") or 0))))
     return found
 
 
 def report(on_jax: Results, on_jaxish: Results) -> int:
     """Print what differs and the counts; return the exit status."""
-    counts = [name for name, (outcome, _) in on_jax.items() if outcome == "passed"]
-    lacking = [name for name in counts if on_jaxish.get(name, ("missing", ""))[0] != "passed"]
+    counts = [name for name, (outcome, *_) in on_jax.items() if outcome == "passed"]
+    missing = ("missing", "its file did not load", 0)
+    lacking = [name for name in counts if on_jaxish.get(name, missing)[0] != "passed"]
     for name in lacking:
-        outcome, why = on_jaxish.get(name, ("missing", "its file did not load"))
+        outcome, why, _ = on_jaxish.get(name, missing)
         print(f"{outcome}: {name}\n    {' '.join(why.split())[:300]}")
-    for name, (outcome, why) in on_jaxish.items():
+    for name, (outcome, why, _) in on_jaxish.items():
         if "::" not in name and outcome == "failed":
             print(f"{name}: {why}")
     passed = len(counts) - len(lacking)
+    _report_times([name for name in counts if name in on_jaxish], on_jax, on_jaxish)
     print(f"{passed} of the {len(counts)} tests that pass on JAX pass on jaxish")
     return 0 if passed >= 0.95 * len(counts) else 1
+
+
+def _report_times(names: Sequence[str], on_jax: Results, on_jaxish: Results) -> None:
+    """Print how long these tests took on both, and of which files' jaxish took much longer."""
+    sums: dict[str, list[float]] = {}
+    for name in names:
+        file = sums.setdefault(name.partition("::")[0], [0, 0])
+        file[0] += on_jax[name][2]
+        file[1] += on_jaxish[name][2]
+    for file, (theirs, ours) in sums.items():
+        if ours > SLOW * theirs and ours > theirs + SECONDS:
+            print(f"{file}: {theirs:.1f} s on JAX, {ours:.1f} s on jaxish")
+    theirs, ours = (sum(column) for column in zip(*sums.values(), strict=True)) if sums else (0, 0)
+    print(f"{theirs:.0f} s on JAX, {ours:.0f} s on jaxish")
 
 
 if __name__ == "__main__":
