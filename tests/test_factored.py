@@ -140,7 +140,58 @@ def convolved_in_time_case():
     return convolved_in_time, params, normal(2, BATCH, 40, 6), labels(3, 8, BATCH)
 
 
+def transposed(xp, params, x, y):
+    """Transposed convolutions, whose filters are flipped."""
+    x = xp.numpy.tanh(xp.lax.conv_transpose(x[None], params["first"], (2, 1), "SAME"))
+    x = xp.lax.conv_general_dilated(
+        x, params["second"], (1, 2), [(1, 2), (0, 1)], (3, 1), dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    return -xp.nn.log_softmax(xp.numpy.tanh(x[0]).mean((0, 1)) @ params["out"])[y]
+
+
+def transposed_case():
+    params = {"first": 0.1 * normal(0, 3, 2, 24, 32), "second": 0.1 * normal(1, 3, 3, 32, 32), "out": normal(2, 32, 8)}
+    return transposed, params, normal(3, BATCH, 4, 5, 24), labels(4, 8, BATCH)
+
+
+def gated(xp, params, x, y):
+    """A recurrent layer whose matrices stand on the left, two steps at a time."""
+
+    def step(h, x):
+        gate = xp.nn.sigmoid(params["gate"] @ xp.numpy.concatenate([x, h]))
+        new = xp.numpy.tanh(params["new"] @ xp.numpy.concatenate([x, gate * h]))
+        h = (1 - gate) * h + gate * new
+        return h, h
+
+    _, states = xp.lax.scan(step, xp.numpy.zeros(40), x, reverse=True, unroll=2)
+    return -xp.nn.log_softmax(states.mean(0) @ params["out"])[y]
+
+
+def gated_case():
+    params = {"gate": 0.2 * normal(0, 40, 64), "new": 0.2 * normal(1, 40, 64), "out": normal(2, 40, 8)}
+    return gated, params, normal(3, BATCH, 6, 24), labels(4, 8, BATCH)
+
+
+def residual(xp, params, x, y):
+    """Layers by scan that add to what they are given, so that the last factor is the loop's own cotangent."""
+
+    @xp.checkpoint
+    def layer(x, w):
+        return x + xp.numpy.tanh(x @ w["up"]) @ w["down"], None
+
+    x, _ = xp.lax.scan(layer, x, params["layers"])
+    return -xp.nn.log_softmax(x.mean(0) @ params["out"])[y]
+
+
+def residual_case():
+    layers = {"up": 0.2 * normal(0, 3, 32, 40), "down": 0.2 * normal(1, 3, 40, 32)}
+    return residual, {"layers": layers, "out": normal(2, 32, 8)}, normal(3, BATCH, 5, 32), labels(4, 8, BATCH)
+
+
 CASES = {
+    "gated": gated_case,
+    "residual": residual_case,
+    "transposed": transposed_case,
     "convolved": convolved_case,
     "convolved in time": convolved_in_time_case,
     "layered": layered_case,
@@ -209,6 +260,37 @@ def by_divisors_of_last_axis(xp, loss, params, x, y):
     return xp.tree.map(lambda leaf: (xp.numpy.moveaxis(leaf, 0, -1) / divisors).sum(-1), g)
 
 
+def by_selection(xp, loss, params, x, y):
+    """As Optax's `clip_by_global_norm` does: an example whose norm is small enough is left as it is."""
+
+    def clipped(params, x, y):
+        g = xp.grad(functools.partial(loss, xp))(params, x, y)
+        size = norm(xp, g)
+        most = xp.numpy.float32(0.5)
+        return xp.tree.map(lambda leaf: xp.lax.select(size < most, leaf, (leaf / size) * most), g)
+
+    return xp.tree.map(lambda leaf: leaf.mean(0), xp.vmap(clipped, (None, 0, 0))(params, x, y))
+
+
+def by_selection_of_one_of_two(xp, loss, params, x, y):
+    """A choice between two different values: each is kept where it is taken."""
+    g, other = gradients(xp, loss, params, x, y), gradients(xp, loss, params, x[::-1], y)
+    first = xp.numpy.arange(len(y)) % 3 == 0
+    g = xp.tree.map(lambda a, b: xp.numpy.where(first.reshape(-1, *[1] * (a.ndim - 1)), a, 2 * b), g, other)
+    return xp.tree.map(lambda leaf: leaf.sum(0), g)
+
+
+def by_absolute_values(xp, loss, params, x, y):
+    """Each leaf by its own norm, which is taken of absolute values, with the examples last."""
+    g = xp.vmap(xp.grad(functools.partial(loss, xp)), (None, 0, 0), out_axes=-1)(params, x, y)
+
+    def clipped(leaf):
+        square = xp.numpy.sum(xp.numpy.abs(leaf) ** 2, tuple(range(leaf.ndim - 1)), keepdims=True)
+        return xp.numpy.sum(leaf / xp.numpy.maximum(1.0, xp.numpy.sqrt(square) / 0.5), -1)
+
+    return xp.tree.map(clipped, g)
+
+
 def norms_alone(xp, loss, params, x, y):
     return xp.vmap(functools.partial(norm, xp))(gradients(xp, loss, params, x, y))
 
@@ -238,7 +320,7 @@ def masked(xp, loss, params, x, y):
 
 WAYS = [
     by_tensordot, by_mean_of_clipped, by_scaled_leaves, by_one_vector, by_divisors_of_last_axis, norms_alone,
-    noise_scale, influence, masked,
+    noise_scale, influence, masked, by_selection, by_absolute_values,
 ]  # fmt: skip
 
 
@@ -316,6 +398,14 @@ def checkpointed(xp, loss, params, x, y):
     return by_tensordot(xp, lambda xp, *args: kept(*args), params, x, y)
 
 
+def examples_of_users(xp, loss, params, x, y):
+    """Two batch dimensions: the examples of each user."""
+    x, y = (a.reshape(4, -1, *a.shape[1:]) for a in (x, y))
+    g = xp.vmap(xp.vmap(xp.grad(functools.partial(loss, xp)), (None, 0, 0)), (None, 0, 0))(params, x, y)
+    scale = factor(xp, xp.vmap(xp.vmap(functools.partial(norm, xp)))(g))
+    return xp.tree.map(lambda leaf: xp.numpy.einsum("ub,ub...->...", scale, leaf), g)
+
+
 def called(xp, loss, params, x, y):
     """The gradient within another jitted function."""
     return by_tensordot(xp, lambda xp, *args: xp.jit(functools.partial(loss, xp))(*args), params, x, y)
@@ -337,6 +427,29 @@ def frozen_and_integer_leaves(xp, loss, params, x, y):
 def test_programs_around_it(way, told):
     program, *args = run(way, mlp_case())
     agree(program, *args, rtol=1e-4, atol=1e-4)
+    assert told()
+
+
+def test_a_choice_between_two_gradients(told):
+    program, *args = run(by_selection_of_one_of_two, mlp_case())
+    agree(program, *args, rtol=1e-4, atol=1e-5)
+    assert told()
+
+
+def test_two_dimensions_of_examples(told):
+    program, *args = run(examples_of_users, sequence_case())
+    agree(program, *args, rtol=1e-4, atol=1e-4)
+    assert any("shape [4, 6, 64, 32]" in line for line in told())  # the embedding's
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
+def test_a_choice_of_a_factor_takes_nothing_from_the_other_side(bad, told):
+    """Where a gradient is zero, and its norm a divisor of zero, the example is left as it is."""
+    loss, params, x, y = mlp_case()
+    x[3] = bad
+    frozen = [(np.zeros_like(w), np.zeros_like(b)) for w, b in params] if bad == 0.0 else params
+    program, *args = run(by_selection, (loss, frozen, x, y))
+    agree(program, *args, rtol=1e-4, atol=1e-5)
     assert told()
 
 

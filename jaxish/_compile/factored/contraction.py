@@ -14,11 +14,23 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .terms import Factor, Label, Labels, NotFactored, Placed, Term, Value, Windows, size_of, slice_of
+from .terms import Factor, Label, Labels, NotFactored, Placed, Term, Value, Windows, positions_of, size_of, slice_of
 
 
-def _kept(tensor: Tensor, condition: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return torch.where(condition.reshape(shape), tensor, 0.0)
+def _kept(tensor: Tensor, condition: Tensor, shape: tuple[int, ...], wanted: bool) -> Tensor:
+    return _where(condition.reshape(shape), wanted, tensor, 0.0)
+
+
+def _chosen(
+    tensor: Tensor, condition: Tensor, shape: tuple[int, ...], wanted: bool, number: float, scale: float
+) -> Tensor:
+    """Return a number where the condition is as wanted, elsewhere the tensor times `scale`."""
+    return _where(condition.reshape(shape), not wanted, tensor if scale == 1 else tensor * scale, number)
+
+
+def _where(condition: Tensor, wanted: bool, tensor: Tensor, number: float) -> Tensor:
+    """Return the tensor where the condition is as wanted, elsewhere the number."""
+    return torch.where(condition, tensor, number) if wanted else torch.where(condition, number, tensor)
 
 
 def _windows(tensor: Tensor, windows: Windows, sizes: tuple[int, ...]) -> Tensor:
@@ -27,6 +39,7 @@ def _windows(tensor: Tensor, windows: Windows, sizes: tuple[int, ...]) -> Tensor
     tensor = torch.constant_pad_nd(tensor, [pad for pad in reversed(windows.padding) for _ in range(2)])
     for axis, (size, stride, dilation) in enumerate(zip(windows.kernel, windows.stride, windows.dilation, strict=True)):
         tensor = tensor.unfold(first + axis, (size - 1) * dilation + 1, stride)[..., ::dilation]
+        tensor = tensor.flip(-1) if axis in windows.flipped else tensor
     order = (*range(first), *range(first + count, first + 2 * count), *range(first, first + count))
     return tensor.permute(order).reshape(sizes)
 
@@ -36,7 +49,9 @@ STEPS: dict[str, Callable[..., Tensor]] = {
     "reshape": lambda tensor, shape: tensor.reshape(shape),
     "slice": lambda tensor, axis, start, stop: tensor.narrow(axis, start, stop - start),
     "reciprocal": torch.reciprocal,
+    "flip": lambda tensor, axes: tensor.flip(axes),
     "where": _kept,
+    "chosen": _chosen,
     "windows": _windows,
 }
 
@@ -295,11 +310,7 @@ def _correlation(left: Tree, x: Tensor, right: Tree, y: Tensor, labels: Labels) 
     order = [batch.index(label) for label in summed + groups]
     channels, *sizes = x.shape[windows.batch :]
     x = x.permute(*order, *range(len(batch), x.ndim)).reshape(size_of(summed), size_of(groups) * channels, *sizes)
-    spans = [dilation * (size - 1) for size, dilation in zip(windows.kernel, windows.dilation, strict=True)]
-    positions = [
-        (size + 2 * padding - span - 1) // stride + 1
-        for size, padding, span, stride in zip(sizes, windows.padding, spans, windows.stride, strict=True)
-    ]
+    positions = positions_of(sizes, windows.kernel, windows.stride, windows.padding, windows.dilation)
     y = arranged(y, right.labels, (*summed, *groups, *rest, *left.labels[windows.inner :]))
     y = y.reshape(size_of(summed), size_of(groups + rest), *positions)
     shape = (size_of(groups + rest), channels, *windows.kernel)
@@ -307,6 +318,7 @@ def _correlation(left: Tree, x: Tensor, right: Tree, y: Tensor, labels: Labels) 
         y, x, x.new_empty(()).expand(shape), None, windows.stride, windows.padding, windows.dilation, False,
         [0] * len(sizes), size_of(groups), [False, True, False],
     )[1]  # fmt: skip
+    found = found.flip([2 + axis for axis in sorted(windows.flipped)]) if windows.flipped else found
     given = groups + rest + own
     return arranged(found.reshape([label.size for label in given]), given, labels)
 

@@ -54,6 +54,12 @@ def _transpose(node: Any, operand: Operand) -> Value:
     return terms.permuted(operand(x), order)
 
 
+def _flipped(node: Any, operand: Operand) -> Value:
+    x, axes = node.args
+    ndim = len(shape_of(x))
+    return terms.flipped(operand(x), [axis % ndim for axis in axes])
+
+
 def _expand(node: Any, operand: Operand) -> Value:
     return terms.expanded(operand(node.args[0]), shape_of(node))
 
@@ -123,8 +129,11 @@ def _times(node: Any, operand: Operand) -> Value:
     for value, number in ((x, y), (y, x)):
         if isinstance(number, int | float):
             return terms.scaled(operand(value), number)
+    if x is y:
+        value = operand(_without_sign(x))
+        return terms.multiplied(value, value, are_same=True)
     a, b = (terms.expanded(operand(arg), shape_of(node)) for arg in (x, y))
-    return terms.multiplied(a, b, are_same=x is y)
+    return terms.multiplied(b, a) if terms.is_made(a) else terms.multiplied(a, b)
 
 
 def _divided(node: Any, operand: Operand) -> Value:
@@ -146,8 +155,21 @@ def _divided(node: Any, operand: Operand) -> Value:
 def _square(node: Any, operand: Operand) -> Value:
     if len(node.args) > 1 and node.args[1] != 2:
         raise NotFactored
-    value = operand(node.args[0])
+    value = operand(_without_sign(node.args[0]))
     return terms.multiplied(value, value, are_same=True)
+
+
+def _without_sign(node: Any) -> Any:
+    """Return what has the same square as what a node makes: absolute values are not linear, their squares are."""
+    if not isinstance(node, fx.Node):
+        return node
+    made: Any = node.args[0] if node.target is operator.getitem else node
+    is_absolute = made.target is aten.abs.default or getattr(made.target, "equation", _no_equation)() == ("abs", {})
+    return made.args[0] if is_absolute else node
+
+
+def _no_equation() -> None:
+    return None
 
 
 def _matrix_product(node: Any, operand: Operand) -> Value:
@@ -174,13 +196,13 @@ def _mean(node: Any, operand: Operand) -> Value:
     return terms.scaled(_sum(node, operand), elements_of(node) / elements_of(node.args[0]))
 
 
-def _kept(node: Any, operand: Operand) -> Value:
-    """`where` with zero on one side, as by a mask of examples."""
-    condition, x, other = node.args
-    if not _is_zero(other):
-        raise NotFactored
-    test = terms.of_node(condition, shape_of(condition))
-    return terms.kept(terms.expanded(operand(x), shape_of(node)), terms.expanded(test, shape_of(node)))
+def _chosen(node: Any, operand: Operand) -> Value:
+    """`where` between two values, or a value and zero, as by a mask of examples."""
+    condition, *branches = node.args
+    shape = shape_of(node)
+    test = terms.expanded(terms.of_node(condition, shape_of(condition)), shape)
+    values = [None if _is_zero(branch) else terms.expanded(operand(branch), shape) for branch in branches]
+    return terms.chosen(test, *values)
 
 
 def _is_zero(node: Any) -> bool:
@@ -205,19 +227,29 @@ def _is_count(node: Any, size: int) -> bool:
 
 
 def _scattered_parts(node: Any) -> tuple[fx.Node, fx.Node] | None:
-    """Return indices and values of rows that are added up per example: the gradient of an embedding."""
+    """Return indices and values of rows that are added up per example: the gradient of an embedding.
+
+    There is an index for each dimension of the batch, which counts along it, and then that of the rows.
+    """
     if node.target is not aten.index_put.default or len(node.args) != 4 or not node.args[3]:
         return None
     zeros, indices, values, _ = node.args
-    if not _is_zero(zeros) or len(indices) != 2 or not all(isinstance(i, fx.Node) for i in indices):
+    if not _is_zero(zeros) or len(indices) < 2 or not all(isinstance(i, fx.Node) for i in indices):
         return None
-    example, index = indices
-    shape = shape_of(index)
-    batch = shape_of(node)[0]
-    fits = shape[0] == batch and shape_of(example) == (batch, *[1] * (len(shape) - 1)) and _is_count(example, batch)
-    if not fits or shape_of(values) != (*shape, *shape_of(node)[2:]):
+    *examples, index = indices
+    shape, ndim = shape_of(index), len(shape_of(index))
+    batch = shape_of(node)[: len(examples)]
+    if (
+        ndim < len(batch)
+        or shape[: len(batch)] != batch
+        or shape_of(values) != (*shape, *shape_of(node)[len(indices) :])
+    ):
         return None
-    return index, values
+    counts = [
+        shape_of(example) == tuple(size if i == axis else 1 for i in range(axis, ndim)) and _is_count(example, size)
+        for axis, (example, size) in enumerate(zip(examples, batch, strict=True))
+    ]
+    return (index, values) if all(counts) else None
 
 
 def _scattered(node: Any, operand: Operand) -> Value:
@@ -226,8 +258,8 @@ def _scattered(node: Any, operand: Operand) -> Value:
         raise NotFactored
     index, values = parts
     rows = operand(values)
-    ndim = len(shape_of(index))
-    return terms.scattered(rows, index, ndim, shape_of(node)[1])
+    batch = len(node.args[1]) - 1
+    return terms.scattered(rows, index, batch, len(shape_of(index)), shape_of(node)[batch])
 
 
 def _filters_of(node: Any) -> Any | None:
@@ -237,13 +269,20 @@ def _filters_of(node: Any) -> Any | None:
     backward = node.args[0]
     if backward.target is not aten.convolution_backward.default:
         return None
-    is_transposed, groups = backward.args[7], backward.args[9]
-    return backward if groups > 1 and not is_transposed else None
+    groups = backward.args[9]
+    return backward if groups > 1 else None
+
+
+def _looked_at(backward: Any) -> tuple[Any, Any]:
+    """Return what the windows are taken of, and what they are multiplied by: a transposed convolution turns them round."""
+    slopes, x = backward.args[:2]
+    return (slopes, x) if backward.args[7] else (x, slopes)
 
 
 def _filters(node: Any, operand: Operand) -> Value:
     backward: Any = _filters_of(node)
-    slopes, x, _, _, stride, padding, dilation, _, _, groups, _ = backward.args
+    x, slopes = _looked_at(backward)
+    _, _, _, _, stride, padding, dilation, _, _, groups, _ = backward.args
     for read in (x, slopes):
         operand(read)  # raises where something writes into it
     geometry = (stride, padding, dilation, shape_of(node)[2:])
@@ -258,17 +297,18 @@ _VIEWS = (
 RULES: dict[Any, Rule] = {
     **dict.fromkeys(_VIEWS, _reshape),
     aten.permute.default: _permute, aten.transpose.int: _transpose, aten.t.default: _transpose,
-    aten.expand.default: _expand, aten.slice.Tensor: _slice, aten.select.int: _select, aten.cat.default: _joined,
+    aten.flip.default: _flipped, aten.expand.default: _expand, aten.slice.Tensor: _slice, aten.select.int: _select, aten.cat.default: _joined,
     aten.zeros_like.default: _zeros, aten.neg.default: _negated, aten._to_copy.default: _converted,
     aten.add.Tensor: _added(1.0), aten.sub.Tensor: _added(-1.0),
     aten.mul.Tensor: _times, aten.mul.Scalar: _times, aten.div.Tensor: _divided, aten.div.Scalar: _divided,
     aten.pow.Tensor_Scalar: _square, aten.square.default: _square,
     aten.mm.default: _matrix_product, aten.bmm.default: _matrix_product, aten.mv.default: _matrix_product,
     aten.dot.default: _matrix_product,
-    aten.where.self: _kept, aten.index_put.default: _scattered,
+    aten.where.self: _chosen, aten.index_put.default: _scattered,
     aten.sum.dim_IntList: _sum, aten.sum.default: _sum, aten.mean.dim: _mean, aten.mean.default: _mean,
 }  # fmt: skip
 
+_SQUARES = {aten.mul.Tensor, aten.pow.Tensor_Scalar, aten.square.default}
 _PRODUCTS = {aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default}
 _SUMS = _PRODUCTS | {aten.sum.dim_IntList, aten.sum.default, aten.mean.dim, aten.mean.default}
 
@@ -281,9 +321,11 @@ def rule_of(node: fx.Node) -> Rule | None:
 
 
 def operands_of(node: Any) -> list[fx.Node]:
-    """Return the nodes that a rule looks at: for a part of a split, what is split."""
+    """Return the nodes that a rule looks at: for a part of a split, what is split, for a square, what has a sign."""
     if node.target is operator.getitem:
         return list(node.args[0].all_input_nodes)
+    if node.target in _SQUARES and len(node.all_input_nodes) == 1:
+        return [_without_sign(node.args[0])]
     return node.all_input_nodes
 
 
@@ -301,7 +343,7 @@ def products_of(seed: Any) -> int:
     """Return how many multiplications making a seed takes."""
     backward = _filters_of(seed)
     if backward is not None:
-        images, _, *places = shape_of(backward.args[0])
+        images, _, *places = shape_of(_looked_at(backward)[1])
         return elements_of(seed) * images * math.prod(places)
     summed = shape_of(seed.args[0])[-1] if seed.target in _PRODUCTS else 1
     return elements_of(seed) * summed

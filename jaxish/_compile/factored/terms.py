@@ -42,6 +42,15 @@ class Windows:
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    flipped: frozenset[int] = frozenset()  # dimensions of the kernel that run backwards
+
+    def turned(self, axes: Sequence[int]) -> "Windows | None":
+        """Return the windows with these of their labels running backwards; None if some are not the kernel's."""
+        own = [axis for axis, size in enumerate(self.kernel) if size != 1]
+        first = self.inner - len(own)
+        if not all(first <= axis < self.inner for axis in axes):
+            return None
+        return replace(self, flipped=self.flipped ^ {own[axis - first] for axis in axes})
 
 
 @dataclass(frozen=True)
@@ -261,6 +270,24 @@ def permuted(value: Value, order: Sequence[int]) -> Value:
     return replace(value, dims=tuple(value.dims[i] for i in order))
 
 
+def flipped(value: Value, axes: Sequence[int]) -> Value:
+    """Return the value with its elements along some dimensions in the opposite order."""
+    gone = {label for axis in axes for label in value.dims[axis]}
+    if any(joined in gone for term in value.terms for joined, _ in term.places):
+        raise NotFactored
+
+    def factor(given: Factor) -> Factor:
+        if given.hot in gone:
+            raise NotFactored
+        turned = tuple(axis for axis, label in enumerate(given.labels) if label in gone)
+        if not turned:
+            return given
+        windows = None if given.windows is None else given.windows.turned(turned)
+        return given.with_step("flip", turned) if windows is None else replace(given, windows=windows)
+
+    return replace(value, terms=tuple(replace(t, factors=tuple(map(factor, t.factors))) for t in value.terms))
+
+
 def expanded(value: Value, shape: Sequence[int]) -> Value:
     """Return the value broadcast to a shape."""
     dims = ((),) * (len(shape) - len(value.dims)) + value.dims
@@ -393,8 +420,16 @@ def joined(values: Sequence[Value], axis: int) -> Value:
 # -- products ----------------------------------------------------------------------------------------------------
 
 
+def is_made(value: Value) -> bool:
+    """Tell whether a value is a tensor of the graph as it is, and no product."""
+    return len(value.terms) == 1 and not value.terms[0].seeds
+
+
 def multiplied(first: Value, second: Value, are_same: bool = False) -> Value:
-    """Return the product of two values of one shape, element by element; `are_same` says that it is a square."""
+    """Return the product of two values of one shape, element by element, with the labels of the first.
+
+    `are_same` says that it is a square.
+    """
     first, second = _aligned(first, _with_own_labels(second))
     terms = []
     for i, one in enumerate(first.terms):
@@ -439,34 +474,94 @@ def _cut(term: Term, label: Label, placed: Placed) -> Term:
     return _mapped(Value((), (replace(term, factors=factors),)), {new: placed.labels}).terms[0]
 
 
-def kept(value: Value, condition: Value) -> Value:
-    """Return the value where a condition of its shape is true, else 0, whatever it is there (infinite, NaN)."""
-    value, condition = _aligned(value, _with_own_labels(condition))
-    ((test,),) = (term.factors for term in condition.terms)
-    if test.steps and test.steps != (("reshape", tuple(label.size for label in test.labels)),):
+def chosen(condition: Value, first: Value | None, second: Value | None) -> Value:
+    """Return `first` where a condition of its shape is true, else `second`; None stands for zeros."""
+    if first is None or second is None:
+        value, wanted = (second, False) if first is None else (first, True)
+        if value is None:
+            raise NotFactored
+        return _kept(value, condition, wanted)
+    merged = _merged(condition, first, second, True) or _merged(condition, second, first, False)
+    if merged is not None:
+        return merged
+    return added(_kept(first, condition, True), _kept(second, condition, False))
+
+
+def _merged(condition: Value, plain: Value, other: Value, wanted: bool) -> Value | None:
+    """Return a choice between a value and the same value times small factors, as clipping is: a choice of these."""
+    plain, condition = _aligned(plain, _with_own_labels(condition))
+    if plain.dims != other.dims or len(plain.terms) != len(other.terms):
+        return None
+    test = _test_of(condition)
+    terms = []
+    for one, scaled in zip(plain.terms, other.terms, strict=True):
+        count = len(one.factors)
+        small = scaled.factors[count:]
+        if scaled.factors[:count] != one.factors or one.places != scaled.places or not small:
+            return None
+        if any(not set(factor.all_labels) <= set(test.labels) for factor in small):
+            return None
+        numbers = [(one.scale, scaled.scale), *[(1.0, 1.0)] * (len(small) - 1)]
+        pairs = zip(small, numbers, strict=True)
+        chosen = [_chosen_number(test, factor, wanted, *scales) for factor, scales in pairs]
+        terms.append(replace(one, factors=(*one.factors, *chosen), scale=1.0))
+    return replace(plain, terms=tuple(terms), is_square=plain.is_square and other.is_square)
+
+
+def _chosen_number(test: Factor, given: Factor, wanted: bool, number: float, scale: float) -> Factor:
+    """Return a number where the test is as wanted, else `scale` times a factor."""
+    order = [test.labels.index(label) for label in given.labels]
+    if order != sorted(order):
         raise NotFactored
+    sizes = tuple(label.size for label in test.labels)
+    shape = tuple(label.size if label in given.labels else 1 for label in test.labels)
+    return given.with_step("reshape", shape).with_step(
+        "chosen", test.node, sizes, wanted, number, scale, labels=test.labels
+    )
+
+
+def _kept(value: Value, condition: Value, wanted: bool) -> Value:
+    """Return the value where a condition of its shape is as wanted, else 0, whatever it is there (infinite, NaN)."""
+    value, condition = _aligned(value, _with_own_labels(condition))
+    test = _test_of(condition)
 
     def factor(given: Factor) -> Factor:
         if given.hot is not None:
             return given  # ones and zeros, which the others make zeros
-        if any(label not in given.labels for label in test.labels):
-            raise NotFactored  # what it has elsewhere would stay
-        order = [given.labels.index(label) for label in test.labels]
-        if order != sorted(order):
-            raise NotFactored
-        shape = tuple(label.size if label in test.labels else 1 for label in given.labels)
-        windows = given.windows
+        if given.windows is None and set(given.labels) < set(test.labels):
+            return _chosen_number(test, given, not wanted, 0.0, 1.0)
+        shape, windows = _shape_for(test, given), given.windows
         if windows is not None and set(test.labels) <= set(given.labels[: windows.batch]):
             shape = (*shape[: windows.batch], 1, *[1] * len(windows.kernel))
-            return given.with_batch_step("where", test.node, shape)
-        return given.with_step("where", test.node, shape)
+            return given.with_batch_step("where", test.node, shape, wanted)
+        return given.with_step("where", test.node, shape, wanted)
 
     terms = tuple(replace(term, factors=tuple(map(factor, term.factors))) for term in value.terms)
     return replace(value, terms=terms)
 
 
-def scattered(rows: Value, index: fx.Node, ndim: int, size: int) -> Value:
-    """Return rows `(b, t..., d...)` added up at the indices `(b, t...)` that a node holds: `(b, size, d...)`."""
+def _test_of(condition: Value) -> Factor:
+    ((test,),) = (term.factors for term in condition.terms)
+    if test.steps and test.steps != (("reshape", tuple(label.size for label in test.labels)),):
+        raise NotFactored
+    return test
+
+
+def _shape_for(test: Factor, given: Factor) -> tuple[int, ...]:
+    """Return the shape in which a condition fits a factor's tensor."""
+    if any(label not in given.labels for label in test.labels):
+        raise NotFactored  # what it has elsewhere would stay
+    order = [given.labels.index(label) for label in test.labels]
+    if order != sorted(order):
+        raise NotFactored
+    return tuple(label.size if label in test.labels else 1 for label in given.labels)
+
+
+def scattered(rows: Value, index: fx.Node, batch: int, ndim: int, size: int) -> Value:
+    """Return rows `(b..., t..., d...)` added up at the indices `(b..., t...)` that a node holds: `(b..., size, d...)`.
+
+    The indices have `ndim` dimensions, of which `batch` are kept.
+    """
     shape = rows.shape
     given = reshaped(of_node(index, shape[:ndim]), (*shape[:ndim], *[1] * (len(shape) - ndim)))
     rows, given = _aligned(rows, expanded(given, shape))
@@ -475,7 +570,15 @@ def scattered(rows: Value, index: fx.Node, ndim: int, size: int) -> Value:
         raise NotFactored
     hot = Label(size)
     terms = tuple(replace(term, factors=(*term.factors, replace(indices, hot=hot))) for term in rows.terms)
-    return Value((rows.dims[0], (hot,), *rows.dims[ndim:]), terms)
+    return Value((*rows.dims[:batch], (hot,), *rows.dims[ndim:]), terms)
+
+
+def positions_of(
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> tuple[int, ...]:
+    """Return how many places a convolution's windows have along each dimension."""
+    each = zip(sizes, kernel, stride, padding, dilation, strict=True)
+    return tuple((size + 2 * pad - reach * (count - 1) - 1) // step + 1 for size, count, step, pad, reach in each)
 
 
 def filters(
@@ -492,6 +595,8 @@ def filters(
 
     (images, channels, *sizes), (_, results, *positions) = shapes
     stride, padding, dilation, kernel = map(tuple, geometry)
+    if tuple(positions) != positions_of(sizes, kernel, stride, padding, dilation):
+        raise NotFactored  # a transposed convolution with more results than its operand has places
     n, group, out, channel, places = (
         labels(images), labels(groups), labels(results // groups), labels(channels // groups), labels(*positions),
     )  # fmt: skip

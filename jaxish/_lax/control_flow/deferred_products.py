@@ -22,18 +22,24 @@ from ..._core.operators import Kind, aten
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor of a product: a view of the slice of an array (`views` of input `source`), or what the step makes."""
+    """A factor of a product: a view of the slice of an array (`views` of input `source`), or what the step makes.
+
+    It is multiplied in the given shape.
+    """
 
     node: fx.Node
+    shape: tuple[int, ...]
     source: int | None = None
     views: Graph | None = None
 
     def stacked(self, sliced: Mapping[int, Tensor], made: Mapping[fx.Node, Tensor]) -> Tensor:
         """Return the factors of all steps."""
-        if self.views is None or self.source is None:
-            return made[self.node]
         views = self.views
-        return torch.func.vmap(lambda part: views(part)[0])(sliced[self.source])
+        if views is None or self.source is None:
+            found = made[self.node]
+        else:
+            found = torch.func.vmap(lambda part: views(part)[0])(sliced[self.source])
+        return found.reshape(len(found), *self.shape)
 
 
 @dataclass(frozen=True)
@@ -68,15 +74,15 @@ class Deferred:
     made: tuple[fx.Node, ...]
 
     @staticmethod
-    def of(backward: Graph, inputs: Sequence[int | None], sliced: Sequence[int]) -> "Deferred":
+    def of(backward: Graph, inputs: Sequence[int | None], shared: int, sliced: Sequence[int]) -> "Deferred":
         """Return what to defer of a step.
 
         `inputs` tells for each result which input it is the cotangent of; None: what must be made by the step. The
-        inputs `sliced` of the step are slices of arrays.
+        first `shared` inputs of the step are the same for all steps, the inputs `sliced` are slices of arrays.
         """
         fx_graph = backward.module.graph
         results: Any = fx_graph.output_node().args[0]
-        found = {i: _product(backward, results[k], sliced) for k, i in enumerate(inputs) if i is not None}
+        found = {i: _product(backward, results[k], shared, sliced) for k, i in enumerate(inputs) if i is not None}
         products = {i: product for i, product in found.items() if product is not None}
         if not products:
             return Deferred(backward, {}, ())
@@ -100,12 +106,11 @@ class Deferred:
         return found
 
 
-def _product(backward: Graph, node: fx.Node, sliced: Sequence[int]) -> Product | None:
+def _product(backward: Graph, node: fx.Node, shared: int, sliced: Sequence[int]) -> Product | None:
     """Return the product that a result is a view of, where its factors take no more memory than itself."""
     product = _viewed(node)
-    if product.target not in (aten.mm.default, aten.bmm.default):
-        return None
-    left, right = (_factor(backward, factor, sliced) for factor in product.args)  # pyright: ignore
+    found = [_factor(backward, *factor, shared, sliced) for factor in _factors(product)]
+    left, right = found or (None, None)
     if left is None or right is None:
         return None
     made = {factor.node for factor in (left, right) if factor.views is None}
@@ -114,15 +119,32 @@ def _product(backward: Graph, node: fx.Node, sliced: Sequence[int]) -> Product |
     return Product(left, right, derived.subgraph(backward, [product], [node]))
 
 
-def _factor(backward: Graph, node: fx.Node, sliced: Sequence[int]) -> Factor | None:
+def _factors(product: fx.Node) -> list[tuple[fx.Node, tuple[int, ...]]]:
+    """Return what a product of matrices, or of a column and a row, multiplies, and the shapes as matrices; [] for others."""
+    args = product.args
+    types = [type_of(arg) if isinstance(arg, fx.Node) else None for arg in args]
+    if product.target in (aten.mm.default, aten.bmm.default):
+        return [(arg, type.shape) for arg, type in zip(args, types, strict=True)]  # pyright: ignore
+    if product.target is not aten.mul.Tensor or None in types:
+        return []
+    whole = type_of(product).shape  # pyright: ignore
+    if len(whole) not in (2, 3):
+        return []
+    shapes = [(*[1] * (len(whole) - len(type.shape)), *type.shape) for type in types]  # pyright: ignore
+    pairs = list(zip(args, shapes, strict=True))
+    column, row = (*whole[:-1], 1), (*whole[:-2], 1, whole[-1])
+    return next((order for order in (pairs, pairs[::-1]) if [s for _, s in order] == [column, row]), [])  # pyright: ignore
+
+
+def _factor(
+    backward: Graph, node: fx.Node, shape: tuple[int, ...], shared: int, sliced: Sequence[int]
+) -> Factor | None:
     inputs = backward.module.graph.find_nodes(op="placeholder")
     source = _viewed(node)
-    if source not in inputs:
-        return Factor(node)
-    position = inputs.index(source)
+    position = inputs.index(source) if source in inputs else None
     if position in sliced:
-        return Factor(node, position, derived.subgraph(backward, [source], [node]))
-    return None
+        return Factor(node, shape, position, derived.subgraph(backward, [source], [node]))
+    return None if position is not None and position < shared else Factor(node, shape)
 
 
 def _viewed(node: fx.Node) -> fx.Node:

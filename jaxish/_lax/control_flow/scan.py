@@ -304,7 +304,7 @@ def _pull_rule(
     is_carry = range(consts, consts + carries)
     inputs = [None if i in is_carry else i for i, followed in enumerate(follow) if followed]
     slices = [*(consts + i for i in read), *range(consts + carries, len(body.in_types) + saved)]
-    after = Deferred.of(backward, inputs, slices)
+    after = Deferred.of(backward, inputs, consts, slices)
     summed = [i for i in range(consts) if follow[i] and i not in after.products]
 
     def step(*inputs: Tensor) -> list[Tensor]:
