@@ -113,7 +113,11 @@ def test_a_dtype_is_converted_to():
     )
 
 
-@pytest.mark.parametrize("tensor", [torch.eye(2).to_sparse(), torch.ones(2).to_mkldnn(), [1.0]])
+NESTED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+WITHOUT_SHAPE = torch.nn.LazyLinear(2).weight
+
+
+@pytest.mark.parametrize("tensor", [torch.eye(2).to_sparse(), torch.ones(2).to_mkldnn(), NESTED, WITHOUT_SHAPE, [1.0]])
 def test_what_is_no_dense_tensor_is_refused(tensor):
     with pytest.raises(TypeError, match="from_torch takes"):
         jaxish.from_torch(tensor)

@@ -135,6 +135,9 @@ def test_what_it_closes_over():
     counter = torch.zeros(3)
     with pytest.raises(TypeError, match="closes over"):
         from_torch_function(lambda x: x + counter.add_(1))(jnp.ones(3))
+    for write in (counter.add_, counter.copy_, lambda x: torch.add(x, 1, out=counter)):
+        with pytest.raises(TypeError, match="closes over"):
+            from_torch_function(write)(jnp.ones(3))
     assert counter.tolist() == [0, 0, 0]
 
 
@@ -307,6 +310,11 @@ MODULES = {
         nn.Sequential(nn.Conv1d(4, 6, 3), nn.GroupNorm(2, 6), nn.InstanceNorm1d(6, affine=True), nn.BatchNorm1d(6, momentum=0.3), nn.GELU()),
         torch.randn(3, 4, 9),
     ),
+    "statistics of instances": (nn.InstanceNorm2d(4, affine=True, track_running_stats=True, momentum=0.3), torch.randn(3, 4, 3, 2)),
+    **{
+        f"bags, {mode}": (nn.EmbeddingBag(11, 4, mode=mode, padding_idx=2), torch.randint(0, 4, (5, 3)))
+        for mode in ("sum", "mean", "max")
+    },
 }  # fmt: skip
 
 

@@ -334,6 +334,22 @@ def test_inside_torch_compile(name, backend):
     close(program(X), theirs(X + 1) * 2)  # without gradients
 
 
+def test_gradients_that_autograd_maps(tier):
+    """torch's older vmap has no level that could be asked for: compiled code was given its tensors, which have no memory."""
+    ours, theirs = FUNCTIONS["elementwise"]
+    x = X[0].clone()
+    for _ in range(2):
+        for strategy in ("reverse-mode", "forward-mode"):
+            found = torch.autograd.functional.jacobian(to_torch(ours), x, vectorize=True, strategy=strategy)
+            close(found, torch.autograd.functional.jacobian(theirs, x))
+        hessian = torch.autograd.functional.hessian(lambda x: to_torch(ours)(x).sum(), x, vectorize=True)
+        close(hessian, torch.autograd.functional.hessian(lambda x: theirs(x).sum(), x))
+        x.requires_grad_()
+        (mapped,) = torch.autograd.grad(to_torch(ours)(x), x, torch.eye(3), is_grads_batched=True)
+        close(mapped, torch.autograd.functional.jacobian(theirs, x))
+        x = x.detach()
+
+
 def test_inside_torch_compile_with_inductor():
     torch._dynamo.reset()
     ours, theirs = (to_torch(lambda p, x: {"y": jnp.tanh(x @ p["w"])}), lambda p, x: {"y": torch.tanh(x @ p["w"])})

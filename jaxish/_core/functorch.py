@@ -5,6 +5,7 @@ the library names `torch._C._functorch`. Tried on torch 2.13.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,32 @@ maybe_get_level = _functorch.maybe_get_level
 unwrap_if_dead = _functorch.unwrap_if_dead
 unwrap_for_grad = _functorch._unwrap_for_grad
 wrap_for_grad = _functorch._wrap_for_grad
+
+
+_is_mapped_by_autograd = _functorch.is_legacy_batchedtensor
+
+
+def mapped_by_autograd(function: Callable[..., Sequence[Any]], tensors: Sequence[Tensor]) -> Sequence[Any]:
+    """Call a function of tensors, some of which torch's autograd has mapped with the vmap that it had before torch.func's.
+
+    `torch.autograd.grad(is_grads_batched=True)` and `torch.autograd.functional.jacobian(vectorize=True)` still do. There is no
+    level that a function could ask for, so the batch is mapped here by torch.func.
+    """
+    mapped = [_is_mapped_by_autograd(t) for t in tensors]
+    if not any(mapped):
+        return function(*tensors)
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    plain = [torch._remove_batch_dim(t, level, 0, 0) if m else t for t, m in zip(tensors, mapped, strict=True)]
+    places: list[bool] = []
+
+    def run(*parts: Tensor) -> tuple[Tensor, ...]:
+        results = function(*parts)
+        places[:] = [r is not None for r in results]
+        return tuple(r for r in results if r is not None)
+
+    found = iter(torch.func.vmap(run, tuple(0 if m else None for m in mapped))(*plain))
+    return [torch._add_batch_dim(next(found), 0, level) if there else None for there in places]
 
 
 def functionalized(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from . import dtypes, graph, narrow
 from .array import Array
@@ -31,9 +32,18 @@ def from_torch(tensor: Tensor, *, copy: bool = False) -> Array:
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"from_torch takes a torch.Tensor, got {type(tensor)}; jnp.asarray takes other values.")
-    if tensor.layout is not torch.strided or tensor.dtype not in dtypes.TO_NUMPY or tensor.dtype in narrow.OURS:
+    if is_lazy(tensor):
         raise TypeError(
-            f"from_torch takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {tensor.layout}."
+            "from_torch takes a tensor with a shape, got a parameter that has none yet: call its module once."
+        )
+    if (
+        tensor.is_nested
+        or tensor.layout is not torch.strided
+        or tensor.dtype not in dtypes.TO_NUMPY
+        or tensor.dtype in narrow.OURS
+    ):
+        raise TypeError(
+            f"from_torch takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {'nested' if tensor.is_nested else tensor.layout}."
         )
     if graph.is_tracer(tensor):
         graph.check_alive(tensor)

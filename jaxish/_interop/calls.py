@@ -66,11 +66,8 @@ class _Differentiated(torch.autograd.Function):
             for c, t in zip(cotangents, body.out_types, strict=True)
             if differentiable(t.dtype)
         ]
-        if torch.is_grad_enabled():  # residuals would hide how the cotangents depend on the inputs
-            found = ctx.call._of(derived.reverse_mode(body, wanted))(*saved[: ctx.count], *seeds)
-        else:
-            half = ctx.backward_half
-            found = _evaluated(half, (*saved, *seeds), len(half.out_types))
+        count = len(saved)
+        found = functorch.mapped_by_autograd(lambda *t: _gone_back(ctx, t[:count], t[count:]), (*saved, *seeds))
         each = iter(found)
         return (None, *(next(each) if w else None for w in wanted))
 
@@ -78,8 +75,20 @@ class _Differentiated(torch.autograd.Function):
     def jvp(ctx: Any, _: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         body, active = ctx.call.body, [t is not None for t in tangents]
         pushed = ctx.call._of(derived.forward_mode(body, active))
-        found = pushed(*ctx.saved_tensors[: ctx.count], *(t for t in tangents if t is not None))
+        given = (*ctx.saved_tensors[: ctx.count], *(t for t in tangents if t is not None))
+        found = functorch.mapped_by_autograd(pushed, given)
         return tuple(derived.results_and_tangents(found, body.out_types)[1])
+
+
+def _gone_back(ctx: Any, saved: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Tensor]:
+    """Return the cotangents of the inputs that want one."""
+    if torch.is_grad_enabled():  # residuals would hide how the cotangents depend on the inputs
+        whole = derived.reverse_mode(ctx.call.body, ctx.needs_input_grad[1:])
+        return ctx.call._of(whole)(*saved[: ctx.count], *seeds)
+    half = ctx.backward_half
+    if functorch.peek_interpreter_stack() is not None:
+        return ctx.call._of(half)(*saved, *seeds)
+    return _evaluated(half, (*saved, *seeds), len(half.out_types))
 
 
 def _evaluated(body: Graph, inputs: Sequence[Tensor], count: int) -> list[Tensor]:

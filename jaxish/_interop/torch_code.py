@@ -26,6 +26,7 @@ from .._random.keys import fold_in
 from .._random.uniforms import normal, uniform
 
 aten = torch.ops.aten
+_NOT_PURE = "which a pure function cannot. Make it an argument and return it; from_torch_module does so with a module's buffers."
 _one_at_a_time = threading.RLock()  # torch's switches, and the modules that functional_call changes, are the process's
 
 
@@ -79,10 +80,7 @@ class _Operators(TorchDispatchMode):
         kwargs = kwargs or {}
         written = nodes.tensors_written(func, args, kwargs)
         if not all(map(graph.is_fake, written)):
-            raise TypeError(
-                f"{func} writes into a tensor that the torch code closes over, which a pure function cannot. Make it "
-                "an argument and return it; from_torch_module does so with a module's buffers."
-            )
+            raise TypeError(f"{func} writes into a tensor that the torch code closes over, {_NOT_PURE}")
         in_place = written and func._schema.name.endswith("_") and torch.Tag.inplace_view not in func.tags
         if in_place and not written[0]._is_view():
             return self._without_writing(func, args, kwargs)
@@ -206,9 +204,8 @@ def _batch_norm(
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
         mean, variance = wide.mean(dims), wide.var(dims, correction=0)
-        for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
-            if running is not None:
-                running.copy_(running * (1 - momentum) + momentum * new.detach())
+        _update(running_mean, mean, momentum)
+        _update(running_var, variance * (count / (count - 1)), momentum)
     else:
         assert running_mean is not None and running_var is not None
         mean, variance = running_mean, running_var
@@ -220,17 +217,48 @@ def _batch_norm(
     return result.to(input.dtype)
 
 
+def _update(running: Tensor | None, new: Tensor, momentum: float) -> None:
+    if running is not None:
+        running.copy_(running * (1 - momentum) + momentum * new.detach())
+
+
 def _instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    if use_input_stats and running_mean is not None:
-        raise NotImplementedError(
-            "instance_norm that updates running statistics is not supported in traced torch code."
-        )
+    if use_input_stats and running_mean is not None and running_var is not None:
+        dims = list(range(2, input.dim()))
+        count = input[0, 0].numel()
+        wide = input.detach().float() if input.dtype in (torch.float16, torch.bfloat16) else input.detach()
+        mean, variance = wide.mean(dims).mean(0), wide.var(dims, correction=0).mean(0)
+        _update(running_mean, mean, momentum)
+        _update(running_var, variance * (count / (count - 1)), momentum)
     if not use_input_stats:
         return _batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     return functional.instance_norm(input, None, None, weight, bias, True, momentum, eps)
+
+
+def _embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    # torch's own operator has no derivative under torch.func: its results that are integers want one.
+    if input.dim() != 2 or max_norm is not None or scale_grad_by_freq:
+        return functional.embedding_bag(
+            input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights,
+            include_last_offset, padding_idx,
+        )  # fmt: skip
+    rows = functional.embedding(input, weight)
+    padding = -1 if padding_idx is None else padding_idx % weight.size(0)
+    counts = (input != padding)[:, :, None]
+    if mode == "max":
+        largest = rows.masked_fill(~counts, float("-inf")).amax(1)
+        return largest.where(counts.any(1), torch.zeros_like(largest))
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, :, None]
+    total = rows.where(counts, torch.zeros_like(rows)).sum(1)
+    return total if mode == "sum" else total / counts.sum(1).clamp(min=1)
 
 
 def _with_values(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -248,6 +276,7 @@ def _with_values(read: Callable[..., Any]) -> Callable[..., Any]:
 _WRITTEN: dict[Any, Callable[..., Any]] = {
     functional.batch_norm: _batch_norm,
     functional.instance_norm: _instance_norm,
+    functional.embedding_bag: _embedding_bag,
     **{f: _with_values(f) for f in (Tensor.numpy, Tensor.tolist, Tensor.__array__, Tensor.__dlpack__, Tensor.data_ptr)},
 }
 
@@ -258,6 +287,8 @@ def pure(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], key: 
         try:
             return functorch.functionalized(function, tensors)
         except RuntimeError as error:
+            if "mutating a non-functional tensor" in str(error):
+                raise TypeError(f"This torch code writes into a tensor that it closes over, {_NOT_PURE}") from error
             if "autograd.Function" not in str(error):
                 raise
             raise NotImplementedError(
