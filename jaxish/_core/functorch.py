@@ -40,6 +40,7 @@ wrap_for_grad = _functorch._wrap_for_grad
 
 
 _is_mapped_by_autograd = _functorch.is_legacy_batchedtensor
+_remove_mapped, _add_mapped = torch._remove_batch_dim, torch._add_batch_dim  # pyright: ignore[reportPrivateImportUsage]
 
 
 def mapped_by_autograd(function: Callable[..., Sequence[Any]], tensors: Sequence[Tensor]) -> Sequence[Any]:
@@ -53,7 +54,7 @@ def mapped_by_autograd(function: Callable[..., Sequence[Any]], tensors: Sequence
         return function(*tensors)
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
-    plain = [torch._remove_batch_dim(t, level, 0, 0) if m else t for t, m in zip(tensors, mapped, strict=True)]
+    plain = [_remove_mapped(t, level, 0, 0) if m else t for t, m in zip(tensors, mapped, strict=True)]
     places: list[bool] = []
 
     def run(*parts: Tensor) -> tuple[Tensor, ...]:
@@ -62,7 +63,7 @@ def mapped_by_autograd(function: Callable[..., Sequence[Any]], tensors: Sequence
         return tuple(r for r in results if r is not None)
 
     found = iter(torch.func.vmap(run, tuple(0 if m else None for m in mapped))(*plain))
-    return [torch._add_batch_dim(next(found), 0, level) if there else None for there in places]
+    return [_add_mapped(next(found), 0, level) if there else None for there in places]
 
 
 def functionalized(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor]) -> list[Tensor]:

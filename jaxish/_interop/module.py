@@ -48,7 +48,7 @@ class Module(nn.Module):
         if self._state is None:
             return self._call(self._params.current(), (), args, kwargs)
         # The backward pass may need what the state was, which is written over before.
-        before = [x.clone() if isinstance(x, Tensor) else x for x in self._state.current()]
+        before = self._state.of([t.clone() for t in self._state.tensors()])
         result, leaves = self._call(self._params.current(), before, args, kwargs)
         if self.training:
             self._state.become(leaves)
@@ -105,8 +105,12 @@ class _Leaves:
         return [getattr(owner, name) for owner, name in self.places]
 
     def current(self) -> list[Any]:
-        """Return them as a function of arrays takes them: tensors, but for random keys."""
-        pairs = zip(self.tensors(), self.kinds, strict=True)
+        """Return them as a function of arrays takes them."""
+        return self.of(self.tensors())
+
+    def of(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """Return values for them as a function of arrays takes them: tensors, but for random keys."""
+        pairs = zip(tensors, self.kinds, strict=True)
         return [t if isinstance(kind, bool) else from_kind(t, kind) for t, kind in pairs]
 
     def as_arrays(self) -> list[Any]:
