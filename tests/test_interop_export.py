@@ -175,6 +175,10 @@ def test_refusals():
         )  # fmt: skip
     with pytest.raises(ValueError, match="with names"):
         export(jnp.sin, jnp.ones(3), dynamic_shapes=({0: Dim.AUTO},))
+    with pytest.raises(ValueError, match="names axis 1"):
+        export(jnp.sin, jnp.ones(3), dynamic_shapes=({1: Dim("n")},))
+    with pytest.raises(ValueError, match="2 entries for 1 arguments"):
+        export(jnp.sin, jnp.ones(3), dynamic_shapes=(None, None))
 
 
 # ------------------------------------------------------------------------------------------- compiled ahead of time

@@ -31,7 +31,8 @@ def export(fun: Callable[..., Any], *args: Any, dynamic_shapes: Sequence[Any] | 
     `dynamic_shapes` says, for each argument, which sizes may change, as torch.export has it: None, `{0: Dim("batch")}`, or
     for a pytree one with these in the place of its arrays. The function is then traced for all sizes, as by
     `jax.export` with symbolic shapes, and may hold no loop.
-    Raises `NotImplementedError` for what calls the host, and for loops between dynamic shapes.
+    Raises `NotImplementedError` for what calls the host, and for loops between dynamic shapes; `ValueError` for `dynamic_shapes`
+    that do not fit the arguments.
     """
     check_callable(fun)
     jitted = fun if isinstance(fun, PjitFunction) else jit(fun)
@@ -41,6 +42,10 @@ def export(fun: Callable[..., Any], *args: Any, dynamic_shapes: Sequence[Any] | 
     tensors = spec.unflatten(a.to_torch() for a in arrays)
     if dynamic_shapes is None:
         return _exported(_OfSizes(jitted, given), tensors)
+    if len(dynamic_shapes) != len(args):
+        raise ValueError(
+            f"dynamic_shapes has {len(dynamic_shapes)} entries for {len(args)} arguments; None says that none of its sizes changes."
+        )
     whole = tuple(_filled(a, s) for a, s in zip(given, dynamic_shapes, strict=True))
     specs = symbolic_args_specs(given, _texts(given, whole), _constraints(whole))
     model = _OfAllSizes(export_for_sizes(jitted)(*specs))
@@ -121,6 +126,8 @@ def _texts(arg: Any, shapes: Any) -> Any:
     if not isinstance(arg, Array):
         return _mapped(_texts, arg, shapes)
     named = shapes or {}
+    if outside := [axis for axis in named if axis not in range(arg.ndim)]:
+        raise ValueError(f"dynamic_shapes names axis {outside[0]} of an array with the shape {arg.shape}.")
     return ",".join(str(size) if (d := named.get(axis)) is None else _name(d) for axis, size in enumerate(arg.shape))
 
 

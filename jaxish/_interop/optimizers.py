@@ -32,8 +32,8 @@ def from_torch_optimizer(make: Callable[..., torch.optim.Optimizer], **options: 
 
     Its step is traced, as by `from_torch_function`. The parameters are one group; `options` are those of the class. A
     derivative of a step stops where torch's code detaches: at the first value of SGD's momentum, for one.
-    `update` raises `ValueError` without `params`, and `ConcretizationTypeError` for optimizers whose step looks at values
-    (LBFGS, and those that have no `capturable`, but for such as SGD).
+    `update` raises `ValueError` without `params`, `ConcretizationTypeError` for optimizers whose step looks at values (Adagrad,
+    Adafactor: those that have no `capturable`, but for such as SGD), and `TypeError` for LBFGS, whose step wants a closure.
     """
     first = from_torch_function(lambda params, slopes: _stepped(make, options, params, slopes, None))
     later = from_torch_function(lambda params, slopes, state: _stepped(make, options, params, slopes, state))
