@@ -391,9 +391,8 @@ class Trace(TorchDispatchMode):
 
     def record(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
         """Append a call of `target` whose results are the fakes in `out` (a tensor, or a flat sequence of them)."""
-        node = self.graph.call_function(
-            target
-        )  # which walks through arguments that it is given (2.13), to find symbols
+        # call_function itself walks through arguments, to find symbols (2.13).
+        node = self.graph.call_function(target)
         node.args = tuple(self._argument(a) for a in args)
         if kwargs:
             node.kwargs = {k: self._argument(v) for k, v in kwargs.items()}
@@ -418,9 +417,8 @@ class Trace(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is _DEVICE and type(args[0]) is FakeTensor and not args[0].fake_mode.in_kernel_invocation:
-            return args[
-                0
-            ].fake_device  # functorch asks at every level; torch's way to it takes as long as half an operator
+            # functorch asks at every level, and torch's way to it takes as long as half an operator.
+            return args[0].fake_device
         if func in _NOT_RECORDED:
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
