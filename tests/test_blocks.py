@@ -101,7 +101,34 @@ def of_types(xp):
     return function
 
 
-PROGRAMS = [softmax, standardized, of_all, of_columns, turned, gathered, flat_and_in_rows, of_types]
+def of_three_dimensions(xp):
+    def function(x):
+        y = xp.numpy.tanh(x * xp.numpy.arange(1, 4, dtype="float32")[:, None, None])
+        scaled = (y - y.mean((0, 1))) / xp.numpy.sqrt(y.var(-1, keepdims=True) + 0.1) * (1 + x[0])
+        masked = xp.nn.softmax(xp.numpy.where(xp.numpy.tril(xp.numpy.ones(y.shape[1:], bool)), scaled, -9.0))
+        return (
+            masked * 2 + 1,
+            scaled.sum((0, 1)),
+            y.max(0) * 2,
+            (y * scaled).min(1),
+            (scaled > 0).sum((0, 1)),
+            y.prod((0, 2)),
+        )
+
+    return function
+
+
+PROGRAMS = [
+    of_three_dimensions,
+    softmax,
+    standardized,
+    of_all,
+    of_columns,
+    turned,
+    gathered,
+    flat_and_in_rows,
+    of_types,
+]
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -2,7 +2,8 @@
 
 What one statement makes of a block is in the cache when the next one reads it, and where nothing else reads it there is
 memory for a block only. A row is what one value of the outermost index, i0, has of each array. Statements may be made
-block by block if what they read of each other's results is of the row that they are at.
+block by block if what they read of each other's results is of the row that they are at. Folds over rows are made of parts,
+each of some blocks, so that a sum is the same whatever number of threads there is.
 """
 
 import math
@@ -16,15 +17,19 @@ _IN_BLOCK = 2048  # elements of an array: a processor's first cache holds some a
 _MOST_IN_ROW = 8 * _IN_BLOCK
 _FEW = 4 * _IN_BLOCK  # elements, for which blocks are not worth it
 _SHARED_OUT = 1 << 17  # elements that are computed, from which on it pays to start threads
-_MOST_LOCAL = 1 << 18  # bytes of a block's own arrays: a thread's stack may be small
+_MOST_PARTS = 32  # that threads share
+_MOST_LOCAL = 1 << 18  # bytes of a block's own arrays, and of parts of folds: a thread's stack may be small
 
 _OUTER = re.compile(r"for \(int i0 = 0; i0 < (\d+); \+\+i0\) ")
 _INNER = re.compile(r"for \(int (i\d+) = 0; \1 < (\d+); \+\+\1\) ")
 _STORE = re.compile(r"(\w+)\[([^\[\]]*)\] = ")
 _COUNT = re.compile(r"(?:; \w+ < |\bfolded<)(\d+)")
-_FOLD = re.compile(r"(\w+)\[0\] = folded<(\d+)>\(&(\w+)\[(?:\(0\)\*\d+\+)*0\], (\[\][^{]*\{[^}]*\})\)(.*);")
+_LAMBDA = r"\[\][^{]*\{[^}]*\}"
+_FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\(&(\w+)\[(?:\(0\)\*\d+\+)*0\], ({_LAMBDA})\)(.*);")
 _NUMBER = re.compile(r"const [\w<>]+ \w+ = [^;]*;")
 _ARRAY = re.compile(r"(?P<kind>[\w<>]+)(?:\* __restrict__ const)? (?P<name>v\d+)(?:\[\d+\]| = (?P<place>.*));")
+_START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(\w+)\[[^\[\]]*\] = [^\[\];]*;")
+_ONTO = re.compile(rf"({_LAMBDA})\((\w+)\[([^\[\]]*)\], (.*)\);")
 _SIZES = {kind: dtype.itemsize for dtype, kind in C_TYPES.items()}
 
 
@@ -44,128 +49,46 @@ class Blocks:
 def blocked(lines: Sequence[str]) -> Blocks:
     """Return the statements of a function, those over the same rows block by block."""
     last = {name[0]: number for number, line in enumerate(lines) for name in re.finditer(r"\bv\d+\b", line)}
+    kinds = {array["name"]: array["kind"] for line in lines if (array := _ARRAY.fullmatch(line))}
     found: list[str] = []
-    group, declared, within = _Group(), [], 0
+    group, before, within = _Group(kinds), [], 0
 
     def end(number: int) -> None:
-        nonlocal group, declared, within
+        nonlocal group, within
         unread = [name for name in group.made if last.get(name, number) < number]
         within += group.work if group.is_worth_it else 0
-        found.extend(group.text(declared, unread) if group.is_worth_it else [*declared, *group.lines])
-        group, declared = _Group(), []
+        found.extend(group.text(before, unread) if group.is_worth_it else [*before, *group.lines])
+        group = _Group(kinds)
 
     for number, line in enumerate(lines):
-        member = _Rows.of(line) or _Fold.of(line)
+        member = _member(line)
         if member is not None and group.takes(member):
             continue
-        is_moved = (_NUMBER.fullmatch(line) or _ARRAY.fullmatch(line)) and not any(_uses(line, group.made))
-        if is_moved:
-            declared.append(line)
+        if _may_come_before(line, group):
+            before.append(line)
             continue
+        its = [] if member is None else [text for text in before if any(_uses(text, [member.target]))]
+        before = [text for text in before if text not in its]
         end(number)
+        before = its
         if member is None or not group.takes(member):
-            found.append(line)
+            found += [*before, line]
+            before = []
     end(len(lines))
     return Blocks(found, within / max(sum(map(_work, lines)), 1))
+
+
+def _may_come_before(line: str, group: "_Group") -> bool:
+    """Tell whether a statement declares something, or sets numbers to begin with, of which the group knows nothing."""
+    start = _START.fullmatch(line)
+    if start is not None:
+        return not any(any(_uses(member.line, [start[1]])) for member in group.members)
+    return bool(_NUMBER.fullmatch(line) or _ARRAY.fullmatch(line)) and not any(_uses(line, group.made))
 
 
 def _work(line: str) -> int:
     """Return how many elements the loops of a statement read or set."""
     return math.prod(map(int, _COUNT.findall(line)))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """A statement in loops that sets `each` elements of its target for each of `count` values of i0."""
-
-    count: int
-    each: int
-    target: str
-    line: str
-
-    @property
-    def work(self) -> int:
-        """How many elements are read or set."""
-        return _work(self.line)
-
-    @staticmethod
-    def of(line: str) -> "_Rows | None":
-        outer = _OUTER.match(line)
-        if outer is None:
-            return None
-        place, each = outer.end(), 1
-        while inner := _INNER.match(line, place):
-            place, each = inner.end(), each * int(inner[2])
-        store = _STORE.match(line, place)
-        if store is None or re.search(rf"\b{store[1]}\b", line[store.end() :]):
-            return None
-        is_row = re.fullmatch("i0" if each == 1 else rf"\(i0\)\*{each}\+.*", store[2])
-        return _Rows(int(outer[1]), each, store[1], line) if is_row else None
-
-    @property
-    def size(self) -> int:
-        """The elements of the target."""
-        return self.count * self.each
-
-    def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
-        """Tell whether what is read of these arrays, of so many elements, is of the row that is set."""
-        for name in _uses(self.line, arrays):
-            place = re.match(r"\[(?:i0|\(i0\)\*(\d+)\+[^\[\]]*)\]", self.line[name.end() :])
-            if place is None or arrays[name[0]] != self.count * int(place[1] or 1):
-                return False
-        return True
-
-    def in_block(self, rows: int, local: Collection[str]) -> str:
-        """Return the statement for the rows of a block, which are numbered from `first` to `end`."""
-        of_row = self.count // rows
-        first, end = _times("first", of_row), _times("end", of_row)
-        text = _OUTER.sub(f"for (int i0 = {first}; i0 < {end}; ++i0) ", self.line, count=1)
-        for name in local:
-            text = re.sub(rf"\b{name}\[(i0\b|\(i0)", rf"{name}[\1-{first}", text)
-        body = re.search(r"\w+\[[^\[\]]*\] = ", text)
-        assert body is not None
-        innermost = text.rindex("for (", 0, body.start())
-        # No result overlaps with what is read: of many arrays GCC would not find that out as the code runs.
-        return f'{text[:innermost]}_Pragma("GCC ivdep") {text[innermost:]}'
-
-
-@dataclass(frozen=True)
-class _Fold:
-    """A statement that folds all elements of an array into one."""
-
-    target: str
-    count: int
-    source: str
-    function: str
-    rest: str
-    line: str
-
-    size = 0  # no row has any of the target
-
-    @property
-    def work(self) -> int:
-        """How many elements are read."""
-        return self.count
-
-    @staticmethod
-    def of(line: str) -> "_Fold | None":
-        found = _FOLD.fullmatch(line)
-        return _Fold(found[1], int(found[2]), found[3], found[4], found[5], line) if found else None
-
-    def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
-        """Tell whether all elements are folded, if it is one of these arrays."""
-        return arrays.get(self.source, self.count) == self.count
-
-    def in_block(self, rows: int, local: Collection[str]) -> str:
-        """Return the statement that folds a block."""
-        of_row = self.count // rows
-        start = "0" if self.source in local else _times("first", of_row)
-        count = _times("(end-first)", of_row)
-        return f"{self.target}_of[block] = folded_part(&{self.source}[{start}], {count}, {self.function});"
-
-    def of_blocks(self, count: int) -> str:
-        """Return the statement that folds what has become of each block."""
-        return f"{self.target}[0] = folded_part(&{self.target}_of[0], {count}, {self.function}){self.rest};"
 
 
 def _times(text: str, number: int) -> str:
@@ -176,23 +99,165 @@ def _uses(text: str, names: Collection[str]) -> Iterator[re.Match[str]]:
     return re.finditer(rf"\b(?:{'|'.join(names)})\b", text) if names else iter(())
 
 
+# -- statements --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """A statement whose outermost loop has `count` rows, and of whose target each row has `each` elements; none of a fold's."""
+
+    line: str
+    target: str
+    count: int
+    each: int
+
+    @property
+    def size(self) -> int:
+        """The elements of the target that are of some row."""
+        return self.count * self.each
+
+    @property
+    def work(self) -> int:
+        """How many elements are read or set."""
+        return _work(self.line)
+
+    def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
+        """Tell whether what is read of these arrays, of so many elements, is of the row that it is at."""
+        for name in _uses(self.line, arrays):
+            place = re.match(r"\[(?:i0|\(i0\)\*(\d+)\+[^\[\]]*)\]", self.line[name.end() :])
+            if place is None or arrays[name[0]] != self.count * int(place[1] or 1):
+                return False
+        return True
+
+    def in_block(self, rows: int, local: Collection[str]) -> str:
+        """Return the statement for the rows of a block, which are numbered from `first` to `end`."""
+        first, end = _times("first", self.count // rows), _times("end", self.count // rows)
+        text = _OUTER.sub(f"for (int i0 = {first}; i0 < {end}; ++i0) ", self.line, count=1)
+        for name in local:
+            text = re.sub(rf"\b{name}\[(i0\b|\(i0)", rf"{name}[\1-{first}", text)
+        innermost = text.rindex("for (int i", 0, text.index("] = "))
+        # No result overlaps with what is read: of many arrays GCC would not find that out as the code runs.
+        return f'{text[:innermost]}_Pragma("GCC ivdep") {text[innermost:]}'
+
+    def declared(self, kind: str, count: int, parts: int) -> list[str]:
+        """Return what is declared before all blocks, of which there are so many in so many parts."""
+        return []
+
+    def begun(self) -> list[str]:
+        """Return what each part begins with."""
+        return []
+
+    def ended(self, count: int, parts: int) -> list[str]:
+        """Return what follows after all blocks."""
+        return []
+
+
+@dataclass(frozen=True)
+class _Fold(_Statement):
+    """A statement that folds all elements of an array into one: each block, and then what becomes of these."""
+
+    source: str
+    function: str
+    rest: str
+
+    def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
+        return arrays.get(self.source, self.count) == self.count
+
+    def in_block(self, rows: int, local: Collection[str]) -> str:
+        of_row = self.count // rows
+        start = "0" if self.source in local else _times("first", of_row)
+        count = _times("(end-first)", of_row)
+        return f"{self.target}_of[block] = folded_part(&{self.source}[{start}], {count}, {self.function});"
+
+    def declared(self, kind: str, count: int, parts: int) -> list[str]:
+        return [f"{kind} {self.target}_of[{count}];"]
+
+    def ended(self, count: int, parts: int) -> list[str]:
+        return [f"{self.target}[0] = folded_part(&{self.target}_of[0], {count}, {self.function}){self.rest};"]
+
+
+@dataclass(frozen=True)
+class _Columns(_Statement):
+    """A statement that folds rows onto its target, of `width` elements: the rows of each part, and then what becomes of these."""
+
+    width: int
+    function: str
+
+    def in_block(self, rows: int, local: Collection[str]) -> str:
+        return re.sub(rf"\b{self.target}\[", f"{self.target}_of[part*{self.width}+", super().in_block(rows, local))
+
+    def declared(self, kind: str, count: int, parts: int) -> list[str]:
+        return [f"{kind} {self.target}_of[{parts * self.width}];"]
+
+    def begun(self) -> list[str]:
+        of_part = f"{self.target}_of[part*{self.width}+i0]"
+        return [f"for (int i0 = 0; i0 < {self.width}; ++i0) {of_part} = {self.target}[i0];"]
+
+    def ended(self, count: int, parts: int) -> list[str]:
+        whole, of_part = f"{self.target}[i0]", f"{self.target}_of[part*{self.width}+i0]"
+        loops = f"for (int part = 0; part < {parts}; ++part) for (int i0 = 0; i0 < {self.width}; ++i0)"
+        return [f"{loops} {whole} = {self.function}({whole}, {of_part});"]
+
+
+def _member(line: str) -> _Statement | None:
+    """Return what can be done in blocks."""
+    fold = _FOLD.fullmatch(line)
+    if fold is not None:
+        return _Fold(line, fold[1], int(fold[2]), 0, fold[3], fold[4], fold[5])
+    line = _with_rows(line)
+    outer = _OUTER.match(line)
+    if outer is None:
+        return None
+    place, each = outer.end(), 1
+    while inner := _INNER.match(line, place):
+        place, each = inner.end(), each * int(inner[2])
+    store = _STORE.match(line, place)
+    if store is None:
+        return None
+    target, index, value = store[1], store[2], line[store.end() :]
+    onto = _ONTO.fullmatch(value)
+    if onto is not None and (onto[2], onto[3]) == (target, index) and not any(_uses(index, ["i0"])):
+        return None if any(_uses(onto[4], [target])) else _Columns(line, target, int(outer[1]), 0, each, onto[1])
+    is_row = re.fullmatch("i0" if each == 1 else rf"\(i0\)\*{each}\+.*", index)
+    return _Statement(line, target, int(outer[1]), each) if is_row and not any(_uses(value, [target])) else None
+
+
+def _with_rows(line: str) -> str:
+    """Return a statement with as many of its outer loops made one as all that it reads and sets allows."""
+    while (outer := _OUTER.match(line)) and (inner := _INNER.match(line, outer.end())):
+        body, name, count = line[inner.end() :], inner[1], int(inner[2])
+        pair = re.compile(rf"\(i0\)\*(\d+)\+(?:\({name}\)\*(\d+)\b|{name}\b)")
+        places = list(pair.finditer(body))
+        is_one = all(int(p[1]) == count * int(p[2] or 1) for p in places)
+        if not is_one or any(sum(1 for _ in _uses(body, [n])) != len(places) for n in ("i0", name)):
+            return line
+        body = pair.sub(lambda p: "i0" if p[2] is None else f"(i0)*{p[2]}", body)
+        line = f"for (int i0 = 0; i0 < {int(outer[1]) * count}; ++i0) {body}"
+    return line
+
+
+# -- groups of statements ----------------------------------------------------------------------------------------
+
+
 @dataclass
 class _Group:
-    """Statements over the same rows, one after the other, and how many elements the arrays have that they make."""
+    """Statements over the same rows, and how many elements the arrays have that they make; `kinds` are the types of all arrays."""
 
+    kinds: Mapping[str, str]
     rows: int = 0
-    members: list[_Rows | _Fold] = field(default_factory=list)
+    members: list[_Statement] = field(default_factory=list)
     made: dict[str, int] = field(default_factory=dict)
     largest: int = 0  # number of elements that a statement reads or sets
 
-    def takes(self, member: _Rows | _Fold) -> bool:
+    def takes(self, member: _Statement) -> bool:
         """Take a statement if it may be one of the group; tell whether it is."""
         rows = math.gcd(self.rows, member.count)
         fits = rows in (self.rows, member.count) if self.members else member.work >= _FEW
         made, largest = {**self.made, member.target: member.size}, max(self.largest, member.work)
-        if not fits or largest > _MOST_IN_ROW * rows or not member.keeps_to_rows(made):
+        if not fits or largest > _MOST_IN_ROW * rows or (isinstance(member, _Columns) and member.width > _IN_BLOCK):
             return False
-        if any(any(_uses(m.line, [member.target])) for m in self.members):
+        others = self.made if isinstance(member, _Columns) else made
+        if not member.keeps_to_rows(others) or any(any(_uses(m.line, [member.target])) for m in self.members):
             return False
         self.rows, self.made, self.largest = rows, made, largest
         self.members.append(member)
@@ -218,30 +283,32 @@ class _Group:
         """Whether there are several blocks, and several statements or threads."""
         return self.rows > self._height and (len(self.members) > 1 or self.work >= _SHARED_OUT)
 
-    def text(self, declared: Sequence[str], unread: Collection[str]) -> list[str]:
-        """Return the statements behind what is `declared` before them; what is `unread` is not read after them."""
+    def text(self, before: Sequence[str], unread: Collection[str]) -> list[str]:
+        """Return the statements behind those that come `before`; what is `unread` is not read after them."""
         height = self._height
         count = -(-self.rows // height)
-        kinds = {found["name"]: found["kind"] for line in declared if (found := _ARRAY.fullmatch(line))}
-        local = dict(self._local(declared, unread, height))
-        folds = [member for member in self.members if isinstance(member, _Fold)]
+        widths = sum(m.width for m in self.members if isinstance(m, _Columns))
+        parts = min(count, _MOST_PARTS, max(_MOST_LOCAL // (8 * widths), 1) if widths else count)
+        local = dict(self._local(before, unread, height))
         shared = ["#pragma omp parallel for num_threads(threads) if(threads > 1)"] if self.work >= _SHARED_OUT else []
         return [
-            *(line for line in declared if line not in local.values()),
-            *(f"{kinds[fold.target]} {fold.target}_of[{count}];" for fold in folds),
+            *(line for line in before if line not in local.values()),
+            *(line for m in self.members for line in m.declared(self.kinds.get(m.target, ""), count, parts)),
             *shared,
-            f"for (int block = 0; block < {count}; ++block) {{",
+            f"for (int part = 0; part < {parts}; ++part) {{",
+            *(line for m in self.members for line in m.begun()),
+            f"for (int block = {count}*part/{parts}; block < {count}*(part+1)/{parts}; ++block) {{",
             f"const int first = block*{height}, end = block == {count - 1} ? {self.rows} : first+{height};",
-            *(f"{kinds[name]} {name}[{self.made[name] // self.rows * height}];" for name in local),
+            *(f"{self.kinds[name]} {name}[{self.made[name] // self.rows * height}];" for name in local),
             *(member.in_block(self.rows, local) for member in self.members),
-            "}",
-            *(fold.of_blocks(count) for fold in folds),
+            "}}",
+            *(line for m in self.members for line in m.ended(count, parts)),
         ]
 
-    def _local(self, declared: Sequence[str], unread: Collection[str], height: int) -> Iterator[tuple[str, str]]:
+    def _local(self, before: Sequence[str], unread: Collection[str], height: int) -> Iterator[tuple[str, str]]:
         """Yield the arrays of which there is but a block, and the lines that declare them."""
         room = _MOST_LOCAL
-        for line in declared:
+        for line in before:
             found = _ARRAY.fullmatch(line)
             if found and found["name"] in unread and "memory" in (found["place"] or "") and self.made[found["name"]]:
                 room -= self.made[found["name"]] // self.rows * height * _SIZES[found["kind"]]

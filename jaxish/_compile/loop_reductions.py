@@ -60,14 +60,13 @@ def _folded(
     free, sizes = [index[d] for d in kept], [x.shape[d] for d in kept]
     element = f"{target}[{flat_index(free, sizes)}]"
     value, loops = x.load([*index[:lead], *["0"] * (rank - lead)]), loops_over(index[:lead], x.shape[:lead])
-    if row > 1:
-        combined = step.format("a", "b")
-        value = f"folded<{row}>(&{value}, []({kind} a, {kind} b) {{ return ({kind})({combined}); }})"
+    combine = f"[]({kind} a, {kind} b) {{ return ({kind})({step.format('a', 'b')}); }}"
+    value = f"folded<{row}>(&{value}, {combine})" if row > 1 else value
     if row and math.prod(x.shape[:lead]) == math.prod(sizes):
         emitter.lines.append(f"{loops}{element} = {scale.format(value)};")
     else:
         emitter.lines.append(f"{loops_over(free, sizes)}{element} = {start};")
-        emitter.lines += [f"{loops}{element} = {step.format(element, value)};"] if row else []
+        emitter.lines += [f"{loops}{element} = {combine}({element}, {value});"] if row else []
         emitter.lines.append(f"{loops_over(free, sizes)}{element} = {scale.format(element)};")
     return in_buffer(target, shape, dtype)
 

@@ -391,11 +391,12 @@ class Trace(TorchDispatchMode):
 
     def record(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
         """Append a call of `target` whose results are the fakes in `out` (a tensor, or a flat sequence of them)."""
-        # call_function itself walks through arguments, to find symbols (2.13).
-        node = self.graph.call_function(target)
-        node.args = tuple(self._argument(a) for a in args)
-        if kwargs:
-            node.kwargs = {k: self._argument(v) for k, v in kwargs.items()}
+        given = tuple(self._argument(a) for a in args)  # which may record constants, before the node
+        named = {k: self._argument(v) for k, v in kwargs.items()}
+        node = self.graph.call_function(target)  # itself it walks through arguments, to find symbols (2.13)
+        node.args = given
+        if named:
+            node.kwargs = named
         self._tell(target, args, kwargs, out)
         written = nodes.tensors_written(target, args, kwargs)
         if written:
