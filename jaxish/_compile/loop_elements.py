@@ -164,10 +164,8 @@ def _masked_fill(shape: tuple[int, ...], dtype: torch.dtype, x: Value, mask: Val
 
 EXPRESSIONS = {
     "full": _full,
-    "full_like": _full,
     "scalar_tensor": _scalar_tensor,
     "zeros": _zeros,
-    "new_zeros": _zeros,
     "ones": _ones,
     "new_full": _new_full,
     "eye": _eye,

@@ -99,8 +99,6 @@ OPERATORS = {
     "sign": Operator({"iuf": "sign({0})", "b": "{0}"}),
     "sgn": Operator({"iufc": "sign({0})", "b": "{0}"}),
     "relu": Operator({"iuf": "relu({0})"}),
-    "zeros_like": Operator({"biufcw": "0"}),
-    "ones_like": Operator({"biufcw": "1"}),
     "bitwise_not": Operator({"b": "!({0})", "iu": "~({0})"}),
     "logical_not": _logical("!({0})"),
     "add": Operator({"fc": "{0} + {1}", "iu": "add({0}, {1})", "b": "{0} | {1}"}),
