@@ -454,8 +454,9 @@ class Trace(TorchDispatchMode):
             return out
         # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
         # middle). reshape is view where that will do, and copies where it will not.
-        if func in _ALIKE and all(isinstance(n, int) for n in out.shape):
+        if func in _ALIKE and on_record is None and all(isinstance(n, int) for n in out.shape):
             # Of its operand it reads no element, which need not be computed for it: a loss of which the gradient is wanted.
+            # (Where arrays lie over devices, it lies as that does.)
             number = args[1] if func is torch.ops.aten.full_like.default else _ALIKE[func]
             func, args = torch.ops.aten.full.default, (list(out.shape), number)
             kwargs = {"dtype": out.dtype, "device": out.device}
