@@ -1,5 +1,6 @@
 """Long graphs piece by piece: they give JAX's numbers, and what comes again is compiled once."""
 
+import importlib
 import time
 
 import jax
@@ -305,6 +306,29 @@ def test_a_program_that_pieces_are_not_best_for_runs_in_them_until_it_is_compile
     np.testing.assert_allclose(jitted(x), wanted, rtol=1e-4, atol=1e-4)
     (program,) = jitted._programs.values()
     assert executable.of(program.closed.graph)._in_pieces is not None and len(asked) == 1
+
+
+def test_primitives_of_users_are_part_of_pieces(automatic):
+    def program(j, run):
+        of = lambda path: importlib.import_module(f"{j.__name__}.{path}")
+        core, mlir, marked = of("core"), of("interpreters.mlir"), of("extend.core").Primitive("marked")
+        marked.def_abstract_eval(lambda x: core.ShapedArray(x.shape, x.dtype))
+        marked.def_impl(lambda x: run.append(x.shape) or x)
+        mlir.register_lowering(marked, mlir.lower_fun(lambda x: x, multiple_results=False))
+        halved = j.custom_jvp(lambda x: x / 2)
+        halved.defjvps(lambda t, y, x: t / 2)
+        return j.jit(lambda x: halved(marked.bind(j.numpy.sin(x) * 2 + 1) - 1) * marked.bind(x))
+
+    run, x = [], RANDOM.normal(size=(200, 100)).astype(np.float32)
+    jitted, wanted = program(jaxish, run), program(jax, run)(x)
+    for _ in range(2):
+        np.testing.assert_allclose(jitted(x), wanted, rtol=1e-5, atol=1e-6)
+    waited_for(lambda: not background.compiler().is_busy)
+    (compiled,) = jitted._programs.values()
+    assert executable.of(compiled.closed.graph)._in_pieces is not None and run
+    run.clear()
+    np.testing.assert_allclose(jitted(x), wanted, rtol=1e-5, atol=1e-6)
+    assert not run
 
 
 def test_without_what_compiles_the_operators_run(automatic, monkeypatch):

@@ -28,6 +28,7 @@ from .._core import cache, config, debugging, dtypes, dynamo, graph, machine, mo
 from .._core.graph import Graph, TensorType
 from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
+from .._core.target import PIECES
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
 from . import background, loop_sources, loop_values, lowering, native_loop, piecewise, progress, registry, structured
@@ -203,7 +204,7 @@ class Executable:
         if self.backend != registry.DEFAULT or self._in_pieces is not None:
             return False
         with monitoring.timed(monitoring.COMPILE):
-            found = piecewise.compiled(self.body, self.name)
+            found = piecewise.compiled(lowering.spelled_out(self.body, PIECES), self.name)
         if found is None:
             return False
         self._in_pieces = _unfused(found.module)

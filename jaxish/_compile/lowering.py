@@ -22,9 +22,15 @@ Function = Callable[..., Sequence[Tensor]]
 
 def lowered(body: Graph, target: Target) -> GraphModule:
     """Return the graph with structured primitives spelled out in what `target` can run."""
-    if not any(isinstance(node.target, Primitive) for node in body.module.graph.nodes):
-        return body.module
-    return graph.trace(body, body.in_types, lowering=target).graph.module
+    return spelled_out(body, target).module
+
+
+def spelled_out(body: Graph, target: Target) -> Graph:
+    """Return the graph with structured primitives spelled out, where `target` does not have them as they are."""
+    called = [node.target for node in body.module.graph.nodes if isinstance(node.target, Primitive)]
+    if all(primitive.stays(target) for primitive in called):
+        return body
+    return graph.trace(body, body.in_types, lowering=target).graph
 
 
 def _lowering() -> Trace | None:

@@ -57,6 +57,9 @@ torch.library.register_fake("jaxish::structured", _fake, lib=_library)
 class Opaque(Primitive):
     """A primitive that compiled code calls as one operator. It is told from others by its parameters, `vars(self)`."""
 
+    def stays(self, target: Target) -> bool:
+        return target.has_primitives or super().stays(target)
+
     def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         return call(self, inputs) if target.calls_host else self.spelled_out(target, *inputs)
 

@@ -71,6 +71,10 @@ class Primitive:
         """Compute the results while a graph is traced for a backend, by what its target can run."""
         return self.run(*inputs)
 
+    def stays(self, target: Target) -> bool:
+        """Tell whether graphs for `target` have calls of the primitive as they are, so that it need not be lowered."""
+        return (self.is_instruction and target.has_instructions) or (self.is_elementwise and target.has_primitives)
+
     def part(
         self, index: int, box: Box, types: Sequence[TensorType]
     ) -> "tuple[list[Box | None], Callable[..., Tensor]] | None":
@@ -147,7 +151,7 @@ class Primitive:
             return self.run(*inputs) if among_devices is None else among_devices(self, inputs)
         inputs = tuple(map(trace.lift, inputs))
         target = trace.lowering
-        if target is None or (self.is_instruction and target.has_instructions):
+        if target is None or self.stays(target):
             return trace.emit(self, inputs, self.out_types(*inputs))
         return self.lower(target, *inputs)
 

@@ -91,6 +91,9 @@ class Bound(Opaque):
         with graph.suspended():
             return self._tensors(self.primitive.impl(*self._wrapped(inputs), **self.params))
 
+    def stays(self, target: Target) -> bool:
+        return self.primitive not in lowerings and super().stays(target)
+
     def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         lowering = lowerings.get(self.primitive)
         if lowering is None:
