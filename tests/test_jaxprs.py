@@ -474,7 +474,52 @@ def called(j):
     )
 
 
-@pytest.mark.parametrize("interpreter", [inverted, flops, replaced, rebuilt, called])
+def equations_with_rules(j):
+    """Return equations of functions with custom derivatives that close over a value, and the values of their inputs."""
+    sine, product = j.custom_jvp(lambda x, y: j.numpy.sin(x) * y * V), j.custom_vjp(lambda x, y: j.numpy.sin(x) * y)
+    sine.defjvp(lambda primals, tangents: (sine(*primals), tangents[0] * 3.0 * V))
+    product.defvjp(lambda x, y: (product(x, y), x), lambda x, cotangent: (cotangent * x, cotangent * 2.0))
+    given = V, V * 2.0 + 1.0
+    bodies = [j.make_jaxpr(f)(*given) for f in (sine, product)]
+    return [(b.eqns[-1], [*b.consts, *given][-len(b.eqns[-1].invars) :]) for b in bodies]
+
+
+def bound_by_functions(j):
+    found = []
+    for eqn, values in equations_with_rules(j):
+        params = eqn.primitive.get_bind_params(eqn.params)
+        bind = lambda *xs, eqn=eqn, params=params: eqn.primitive.bind(*xs, **params)[0]
+        found += [
+            len(params["subfuns"]), params["symbolic_zeros"], params["subfuns"][0].call_wrapped(*values), bind(*values),
+            j.grad(lambda *xs, bind=bind: bind(*xs).sum(), argnums=(-1, -2))(*values),
+            j.jit(j.vmap(bind))(*(np.stack([v, v]) for v in values)),
+        ]  # fmt: skip
+    return found
+
+
+def bound_by_other_functions(j):
+    wrap_init = importlib.import_module(f"{j.__name__}.extend.linear_util").wrap_init
+    debug_info = importlib.import_module(f"{j.__name__}.api_util").debug_info
+    wrapped = lambda f, *xs: wrap_init(f, debug_info=debug_info("bound", f, xs, {}))
+    (first, values), (second, others) = equations_with_rules(j)
+    function, rule = first.primitive.get_bind_params(first.params)["subfuns"]
+    doubled = wrapped(lambda *xs: [2.0 * r for r in function.call_wrapped(*xs)], *values)
+    steeper = wrapped(lambda *xs: [5.0 * r for r in rule.call_wrapped(*xs)], *values, *values)
+    sine = lambda *xs: first.primitive.bind(*xs, subfuns=(doubled, steeper), symbolic_zeros=False)[0]
+    params = second.primitive.get_bind_params(second.params)
+    shifted = wrapped(lambda *xs: [r + V for r in params["subfuns"][0].call_wrapped(*xs)], *others)
+    params["subfuns"] = (shifted, *params["subfuns"][1:])
+    product = lambda *xs: second.primitive.bind(*xs, **params)[0]
+    last = len(values) - 2
+    gradients = [
+        j.grad(lambda *xs, f=f: f(*xs).sum(), argnums=a)(*v) for f, v, a in ((sine, values, last), (product, others, 0))
+    ]
+    return sine(*values), product(*others), gradients, rule.call_wrapped(*values, *values)
+
+
+@pytest.mark.parametrize(
+    "interpreter", [inverted, flops, replaced, rebuilt, called, bound_by_functions, bound_by_other_functions]
+)
 def test_interpreters_of_users(interpreter):
     agree(interpreter, rtol=1e-4, weak=False)
 

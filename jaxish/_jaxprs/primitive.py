@@ -23,6 +23,9 @@ class Primitive:
     call_primitive: bool = False
     map_primitive: bool = False
     function: Rule | None = None  # what computes one of JAX's own, under every transformation
+    bind_params: Callable[[dict[str, Any]], dict[str, Any]] | None = (
+        None  # where `bind` takes others than equations have
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -38,7 +41,7 @@ class Primitive:
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters to call `bind` with, of those of an equation."""
-        return params
+        return params if self.bind_params is None else self.bind_params(params)
 
     def def_impl(self, impl: Rule) -> Rule:
         """Set the function that computes the results of arrays; to be used as a decorator."""

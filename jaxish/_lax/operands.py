@@ -4,6 +4,7 @@ jax.numpy promotes and broadcasts; lax does neither. A scalar may meet an array 
 the same rank and the same dtype. The result is weakly typed when all operands are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from .._core import errors, graph
 from .._core.array import Array, as_array, device_of, is_arraylike, tensor_of
 from .._core.dtypes import STAND_INS, TO_NUMPY, TO_TORCH
 from .._core.extended import refuse
+from .._core.graph import TensorType
+from .._core.promotion import convert
 from .._core.symbolic_sizes import index as index_of
 
 
@@ -156,3 +159,17 @@ def check_shapelike(function: str, argument: str, value: Any, positive: bool = F
         bound = "strictly greater than zero" if positive else "nonnegative"
         raise TypeError(f"{function} {argument} must have every element be {bound}, got {value}.")
     return sizes
+
+
+def in_types(args: Sequence[Any], types: Sequence[TensorType]) -> list[Tensor]:
+    """Return the tensors of arguments, Python numbers in the types that a graph has for them."""
+    pairs = zip(args, types, strict=True)
+    return [
+        tensor_of(x) if isinstance(x, Array) and not x.weak_type else convert(tensor_of(as_array(x)), t.dtype)
+        for x, t in pairs
+    ]
+
+
+def arrays_of(tensors: Sequence[Tensor]) -> list[Array]:
+    """Return the results of a graph as arrays."""
+    return [Array(t) for t in tensors]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
@@ -17,8 +16,6 @@ from .._jaxprs.ir import ClosedJaxpr, Jaxpr, eval_jaxpr
 from .._jaxprs.primitive import Primitive, define, named, names
 from .._jaxprs.raising import graph_of
 from .._transforms.autodiff import jvp, vjp
-from .._transforms.custom_jvp import CustomJVPCall
-from .._transforms.custom_vjp import CustomVJPCall
 from .._transforms.placement import device_put, with_sharding_constraint
 from .._transforms.program import Call
 from .._transforms.remat import Checkpoint, checkpoint_name
@@ -41,8 +38,10 @@ from .control_flow.scan import Scan
 from .control_flow.solves import LinearSolve
 from .control_flow.while_loop import While
 from .convolution import conv_general_dilated
+from .custom_calls import custom_jvp_call, custom_vjp_call, jvp_bind_params, vjp_bind_params
 from .dynamic_slices import dynamic_slice, dynamic_update_slice
 from .linalg.vocabulary import of_linalg
+from .operands import arrays_of, in_types
 from .random_bits import rng_bit_generator, rng_uniform
 from .reductions import IDENTITIES
 from .sorting import approx_max_k, approx_min_k, sort, top_k
@@ -222,25 +221,12 @@ def _custom_linear_solve(*args: Any, const_lengths: Sequence[int], jaxprs: Seque
     solver = graphs[2]
     assert solver is not None
     types = [type for group in captured for type in group] + list(solver.in_types[const_lengths[2] :])
-    return _arrays(LinearSolve(graphs, const_lengths)(*_tensors(args, types)))
-
-
-def _tensors(args: Sequence[Any], types: Sequence[Any]) -> list[Tensor]:
-    """Return the tensors of arguments, Python numbers in the types that a graph has for them."""
-    pairs = zip(args, types, strict=True)
-    return [
-        tensor_of(x) if isinstance(x, Array) and not x.weak_type else convert(tensor_of(as_array(x)), t.dtype)
-        for x, t in pairs
-    ]
-
-
-def _arrays(tensors: Sequence[Tensor]) -> list[Array]:
-    return [Array(t) for t in tensors]
+    return arrays_of(LinearSolve(graphs, const_lengths)(*in_types(args, types)))
 
 
 def _jit(*args: Any, jaxpr: ClosedJaxpr, name: str = "", **_options: Any) -> list[Array]:
     body = graph_of(jaxpr)
-    return _arrays(Call(body, name)(*_tensors(args, body.in_types)))
+    return arrays_of(Call(body, name)(*in_types(args, body.in_types)))
 
 
 def _call(*args: Any, subfuns: Sequence[Any] = (), call_jaxpr: Jaxpr | ClosedJaxpr | None = None) -> list[Array]:
@@ -249,7 +235,7 @@ def _call(*args: Any, subfuns: Sequence[Any] = (), call_jaxpr: Jaxpr | ClosedJax
         (function,) = subfuns
         return list(function.call_wrapped(*args))
     body = graph_of(call_jaxpr if isinstance(call_jaxpr, ClosedJaxpr) else ClosedJaxpr(call_jaxpr, []))
-    return _arrays(Call(body, "call")(*_tensors(args, body.in_types)))
+    return arrays_of(Call(body, "call")(*in_types(args, body.in_types)))
 
 
 def _scan(
@@ -257,8 +243,8 @@ def _scan(
 ) -> list[Array]:
     body = graph_of(jaxpr)
     fixed = num_consts + num_carry
-    tensors = [*_tensors(args[:fixed], body.in_types[:fixed]), *(tensor_of(as_array(x)) for x in args[fixed:])]
-    return _arrays(Scan(body, num_consts, num_carry, length, reverse, unroll)(*tensors))
+    tensors = [*in_types(args[:fixed], body.in_types[:fixed]), *(tensor_of(as_array(x)) for x in args[fixed:])]
+    return arrays_of(Scan(body, num_consts, num_carry, length, reverse, unroll)(*tensors))
 
 
 def _while(
@@ -266,48 +252,20 @@ def _while(
 ) -> list[Array]:
     cond, body = graph_of(cond_jaxpr), graph_of(body_jaxpr)
     types = [*cond.in_types[:cond_nconsts], *body.in_types]
-    return _arrays(While(cond, body, cond_nconsts, body_nconsts)(*_tensors(args, types)))
+    return arrays_of(While(cond, body, cond_nconsts, body_nconsts)(*in_types(args, types)))
 
 
 def _cond(index: Any, *args: Any, branches: Sequence[ClosedJaxpr], **_options: Any) -> list[Array]:
     bodies = [graph_of(b) for b in branches]
     place = elementwise.clamp(np.int32(0), _exactly(index, np.dtype("int32")), np.int32(len(bodies) - 1))
-    return _arrays(Cond(bodies)(tensor_of(place), *_tensors(args, bodies[0].in_types)))
-
-
-def _custom_jvp_call(
-    *args: Any,
-    call_jaxpr: ClosedJaxpr,
-    jvp_jaxpr_fun: Any,
-    num_consts: int,
-    name: str = "",
-    symbolic_zeros: bool = False,
-) -> list[Array]:
-    body = graph_of(call_jaxpr)
-    call = CustomJVPCall(body, num_consts, jvp_jaxpr_fun, name, symbolic_zeros)
-    return _arrays(call(*_tensors(args, body.in_types)))
-
-
-def _custom_vjp_call(
-    *args: Any,
-    call_jaxpr: ClosedJaxpr,
-    fwd_jaxpr_thunk: Any,
-    num_consts: int,
-    name: str = "",
-    bwd: Any = None,
-    symbolic_zeros: bool = False,
-    **_options: Any,
-) -> list[Array]:
-    body = graph_of(call_jaxpr)
-    call = CustomVJPCall(body, fwd_jaxpr_thunk, num_consts, (), name, bwd, symbolic_zeros)
-    return _arrays(call(*_tensors(args, body.in_types)))
+    return arrays_of(Cond(bodies)(tensor_of(place), *in_types(args, bodies[0].in_types)))
 
 
 def _checkpoint(
     *args: Any, jaxpr: Jaxpr | ClosedJaxpr, policy: Any, prevent_cse: Any = True, **_options: Any
 ) -> list[Array]:
     body = graph_of(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, []))
-    return _arrays(Checkpoint(body, policy, prevent_cse)(*_tensors(args, body.in_types)))
+    return arrays_of(Checkpoint(body, policy, prevent_cse)(*in_types(args, body.in_types)))
 
 
 # ---------------------------------------------------------------------------------------------------------- the table
@@ -406,8 +364,8 @@ for _name, _run in {
     "scan": _scan,
     "while": _while,
     "cond": _cond,
-    "custom_jvp_call": _custom_jvp_call,
-    "custom_vjp_call": _custom_vjp_call,
+    "custom_jvp_call": custom_jvp_call,
+    "custom_vjp_call": custom_vjp_call,
     "remat2": _checkpoint,
 }.items():
     define(_name, _run, multiple_results=True)
@@ -458,3 +416,4 @@ def _attribute(name: str) -> str:
 
 
 custom_jvp_call_p, custom_vjp_call_p = named("custom_jvp_call"), named("custom_vjp_call")
+custom_jvp_call_p.bind_params, custom_vjp_call_p.bind_params = jvp_bind_params, vjp_bind_params
