@@ -23,9 +23,8 @@ class Primitive:
     call_primitive: bool = False
     map_primitive: bool = False
     function: Rule | None = None  # what computes one of JAX's own, under every transformation
-    bind_params: Callable[[dict[str, Any]], dict[str, Any]] | None = (
-        None  # where `bind` takes others than equations have
-    )
+    # Where `bind` takes other parameters than equations have, what makes these of those.
+    bind_params: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
