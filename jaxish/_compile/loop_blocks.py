@@ -35,7 +35,7 @@ _SIZES = {kind: dtype.itemsize for dtype, kind in C_TYPES.items()}
 
 @dataclass(frozen=True)
 class Blocks:
-    """The statements of a function, and which share of what its loops do is done in blocks."""
+    """The statements of a function, and which share of what its loops do is done row by row, so that it can be in blocks."""
 
     lines: list[str]
     share: float
@@ -56,7 +56,7 @@ def blocked(lines: Sequence[str]) -> Blocks:
     def end(number: int) -> None:
         nonlocal group, within
         unread = [name for name in group.made if last.get(name, number) < number]
-        within += group.work if group.is_worth_it else 0
+        within += group.work
         found.extend(group.text(before, unread) if group.is_worth_it else [*before, *group.lines])
         group = _Group(kinds)
 
@@ -218,8 +218,9 @@ def _member(line: str) -> _Statement | None:
     onto = _ONTO.fullmatch(value)
     if onto is not None and (onto[2], onto[3]) == (target, index) and not any(_uses(index, ["i0"])):
         return None if any(_uses(onto[4], [target])) else _Columns(line, target, int(outer[1]), 0, each, onto[1])
-    is_row = re.fullmatch("i0" if each == 1 else rf"\(i0\)\*{each}\+.*", index)
-    return _Statement(line, target, int(outer[1]), each) if is_row and not any(_uses(value, [target])) else None
+    of_row = re.fullmatch(r"i0|\(i0\)\*(\d+)\+.*", index)
+    width = int(of_row[1] or 1) if of_row else 0
+    return _Statement(line, target, int(outer[1]), width) if width >= each and not any(_uses(value, [target])) else None
 
 
 def _with_rows(line: str) -> str:
@@ -254,10 +255,11 @@ class _Group:
         rows = math.gcd(self.rows, member.count)
         fits = rows in (self.rows, member.count) if self.members else member.work >= _FEW
         made, largest = {**self.made, member.target: member.size}, max(self.largest, member.work)
-        if not fits or largest > _MOST_IN_ROW * rows or (isinstance(member, _Columns) and member.width > _IN_BLOCK):
+        is_small = not self.members or largest <= _MOST_IN_ROW * rows
+        if not fits or not is_small or (isinstance(member, _Columns) and member.width > _IN_BLOCK):
             return False
-        others = self.made if isinstance(member, _Columns) else made
-        if not member.keeps_to_rows(others) or any(any(_uses(m.line, [member.target])) for m in self.members):
+        is_read = member.target not in self.made and any(any(_uses(m.line, [member.target])) for m in self.members)
+        if is_read or not member.keeps_to_rows(self.made if isinstance(member, _Columns) else made):
             return False
         self.rows, self.made, self.largest = rows, made, largest
         self.members.append(member)
