@@ -129,8 +129,8 @@ class _Statement:
                 return False
         return True
 
-    def in_block(self, rows: int, local: Collection[str]) -> str:
-        """Return the statement for the rows of a block, which are numbered from `first` to `end`."""
+    def in_block(self, rows: int, height: int, local: Collection[str]) -> str:
+        """Return the statement for a block, whose rows are numbered from `first` to `end`; most blocks have `height` of `rows`."""
         first, end = _times("first", self.count // rows), _times("end", self.count // rows)
         text = _OUTER.sub(f"for (int i0 = {first}; i0 < {end}; ++i0) ", self.line, count=1)
         for name in local:
@@ -163,17 +163,17 @@ class _Fold(_Statement):
     def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
         return arrays.get(self.source, self.count) == self.count
 
-    def in_block(self, rows: int, local: Collection[str]) -> str:
+    def in_block(self, rows: int, height: int, local: Collection[str]) -> str:
         of_row = self.count // rows
-        start = "0" if self.source in local else _times("first", of_row)
-        count = _times("(end-first)", of_row)
-        return f"{self.target}_of[block] = folded_part(&{self.source}[{start}], {count}, {self.function});"
+        place = f"&{self.source}[{'0' if self.source in local else _times('first', of_row)}]"
+        whole, last = (f"folded<{n * of_row}>({place}, {self.function})" for n in (height, rows % height or height))
+        return f"{self.target}_of[block] = end-first == {height} ? {whole} : {last};"
 
     def declared(self, kind: str, count: int, parts: int) -> list[str]:
         return [f"{kind} {self.target}_of[{count}];"]
 
     def ended(self, count: int, parts: int) -> list[str]:
-        return [f"{self.target}[0] = folded_part(&{self.target}_of[0], {count}, {self.function}){self.rest};"]
+        return [f"{self.target}[0] = folded<{count}>(&{self.target}_of[0], {self.function}){self.rest};"]
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,9 @@ class _Columns(_Statement):
     width: int
     function: str
 
-    def in_block(self, rows: int, local: Collection[str]) -> str:
-        return re.sub(rf"\b{self.target}\[", f"{self.target}_of[part*{self.width}+", super().in_block(rows, local))
+    def in_block(self, rows: int, height: int, local: Collection[str]) -> str:
+        text = super().in_block(rows, height, local)
+        return re.sub(rf"\b{self.target}\[", f"{self.target}_of[part*{self.width}+", text)
 
     def declared(self, kind: str, count: int, parts: int) -> list[str]:
         return [f"{kind} {self.target}_of[{parts * self.width}];"]
@@ -302,7 +303,7 @@ class _Group:
             f"for (int block = {count}*part/{parts}; block < {count}*(part+1)/{parts}; ++block) {{",
             f"const int first = block*{height}, end = block == {count - 1} ? {self.rows} : first+{height};",
             *(f"{self.kinds[name]} {name}[{self.made[name] // self.rows * height}];" for name in local),
-            *(member.in_block(self.rows, local) for member in self.members),
+            *(member.in_block(self.rows, height, local) for member in self.members),
             "}}",
             *(line for m in self.members for line in m.ended(count, parts)),
         ]

@@ -211,20 +211,6 @@ template <int n, class T, class F> static inline T folded(const T* a, F step) { 
     return parts[0];
   }
 }
-template <class T, class F> static inline T folded_part(const T* a, int n, F step) {  // n elements into one, of a block
-  constexpr int lanes = 64 / sizeof(T);
-  T parts[lanes];
-  if (n < lanes) {
-    T found = a[0];
-    for (int i = 1; i < n; ++i) found = step(found, a[i]);
-    return found;
-  }
-  for (int l = 0; l < lanes; ++l) parts[l] = a[l];
-  for (int i = lanes; i + lanes <= n; i += lanes) for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[i+l]);
-  for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);
-  for (int half = lanes / 2; half; half /= 2) for (int l = 0; l < half; ++l) parts[l] = step(parts[l], parts[l+half]);
-  return parts[0];
-}
 template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
   i += i < 0 ? n : 0;
   return i < 0 ? 0 : i >= n ? n - 1 : i;
