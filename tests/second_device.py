@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils import backend_registration
 from torch.utils._mode_utils import no_dispatch
 
-from jaxish._core import config, graph
+from jaxish._core import config, levels
 from jaxish._core.array import Array
 from jaxish._devices.devices import Device
 
@@ -134,7 +134,7 @@ def pytest_configure() -> None:
 
     def checked(self: Array, tensor: Tensor, weak: bool = False) -> None:
         make(self, tensor, weak)
-        place = graph.base_of(tensor).device.type
+        place = levels.base_of(tensor).device.type
         assert place != "cpu", f"an Array of shape {tuple(tensor.shape)} was made on the CPU"
 
     Array.__init__ = checked

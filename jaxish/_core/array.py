@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import axes, config, dtypes, errors, foreign_arrays, functorch, graph, narrow, transfers
+from . import axes, config, dtypes, errors, foreign_arrays, functorch, graph, levels, narrow, transfers
 from .accelerator import first_device, wait_for_xla
 from .array_interface import ArrayInterface
 
@@ -128,9 +128,9 @@ class Array(ArrayInterface):
         tensor = self._tensor
         if functorch.is_functorch_wrapped_tensor(tensor) or isinstance(tensor, graph.FakeTensor):
             graph.check_alive(tensor)
-            if graph.is_batched(tensor) or graph.is_fake(tensor):
+            if levels.is_batched(tensor) or levels.is_fake(tensor):
                 raise errors.tracer_error(error, type_text(self), detail, graph.origin(tensor))
-            tensor = graph.base_of(tensor)
+            tensor = levels.base_of(tensor)
         if type(tensor) is not Tensor:
             tensor = _held_whole(tensor) if hasattr(tensor, "placements") else getattr(tensor, "plain", tensor)
         if transfers.watching and tensor.device.type != "cpu":
@@ -140,7 +140,7 @@ class Array(ArrayInterface):
     def _undifferentiated(self, error: type[Exception], detail: str = "") -> Tensor:
         """Return what `_concrete` does, for what leaves the library; raise `error` where a derivative would be lost on the way."""
         tensor = self._tensor
-        if functorch.is_functorch_wrapped_tensor(tensor) and graph.has_derivative(tensor):
+        if functorch.is_functorch_wrapped_tensor(tensor) and levels.has_derivative(tensor):
             raise errors.tracer_error(error, type_text(self), detail)
         return self._concrete(error, detail)
 
@@ -400,12 +400,12 @@ def tensor_of(x: Array) -> Tensor:
 
 def is_abstract(x: Array) -> bool:
     """Tell whether the values of `x` are unknown: it is being traced, or stands for a batch of values."""
-    return graph.is_batched(x._tensor) or graph.is_fake(x._tensor)
+    return levels.is_batched(x._tensor) or levels.is_fake(x._tensor)
 
 
 def is_tracer(x: Any) -> bool:
     """Tell whether `x` belongs to a transformation that is going on."""
-    return isinstance(x, Array) and graph.is_tracer(x._tensor)
+    return isinstance(x, Array) and levels.is_tracer(x._tensor)
 
 
 def type_text(x: Any, shape: tuple[int, ...] | None = None) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import functorch, graph
+from . import functorch, graph, levels
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def over_devices(
 
 def text_per_device(array: Any) -> str | None:
     """Return what an array prints where every device runs the program on its own; None where none does, or its values are unknown."""
-    if _frames.text is None or graph.is_fake(array._tensor) or graph.has_derivative(array._tensor):
+    if _frames.text is None or levels.is_fake(array._tensor) or levels.has_derivative(array._tensor):
         return None
     return _frames.text(array)
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import axes, errors, functorch, graph
+from . import axes, errors, functorch, graph, levels
 from .array import Array, from_kind, tensor_of
 from .graph import TensorType
 from .primitive import Dims, Undifferentiated, batch_front, differentiable
@@ -160,7 +160,7 @@ class Cell:
         if holder._handle is None:
             holder._handle = holder._own_handle(self)
         if holder._home is not None and not holder._remote:
-            holder._home.by_handle[id(graph.base_of(holder._handle))] = holder
+            holder._home.by_handle[id(levels.base_of(holder._handle))] = holder
         return holder._handle
 
     def _own_handle(self, borrower: "Cell") -> Tensor:
@@ -260,10 +260,10 @@ def handle_type(cell: Cell) -> TensorType:
 
 def by_handle(handle: Tensor, kind: Any, type: TensorType) -> Any:
     """Return the reference of this kind that a handle stands for."""
-    base, trace, level = graph.base_of(handle), graph.current_trace(), _batch_level(handle)
+    base, trace, level = levels.base_of(handle), graph.current_trace(), _batch_level(handle)
     if not level:
         known = trace.by_handle.get(id(base)) if trace is not None else None
-        if known is not None or not graph.is_fake(base):
+        if known is not None or not levels.is_fake(base):
             return _cell(base) if known is None else known
     with graph.outside_traces():
         blank = torch.zeros((), dtype=type.dtype, device=type.device).expand(type.shape)

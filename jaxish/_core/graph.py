@@ -41,7 +41,20 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import config, dtypes, duals, dynamo, errors, fake_results, functorch, nodes, symbolic_shapes, symbolic_sizes
+from . import (
+    config,
+    dtypes,
+    duals,
+    dynamo,
+    errors,
+    fake_results,
+    functorch,
+    levels,
+    nodes,
+    recorded,
+    symbolic_shapes,
+    symbolic_sizes,
+)
 from .graph_module import GraphModule
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
@@ -122,42 +135,6 @@ def is_plain_evaluation() -> bool:
     return not tracing and functorch.peek_interpreter_stack() is None
 
 
-def base_of(tensor: Tensor) -> Tensor:
-    """Return the plain tensor under all functorch wrappers (vmap, grad, jvp levels) of `tensor`."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
-    return tensor
-
-
-def is_batched(tensor: Tensor) -> bool:
-    """Tell whether a vmap level is among the wrappers of `tensor`, so that it stands for many values."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_batchedtensor(tensor):
-            return True
-        tensor = functorch.get_unwrapped(tensor)
-    return False
-
-
-def has_derivative(tensor: Tensor) -> bool:
-    """Tell whether `tensor` depends on what a level that is going on differentiates."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        lives = functorch.is_gradtrackingtensor(tensor) and functorch.unwrap_if_dead(tensor) is tensor
-        if lives and (tensor.requires_grad or duals.tangent_of(tensor) is not None):
-            return True
-        tensor = functorch.get_unwrapped(tensor)
-    return False
-
-
-def is_fake(tensor: Tensor) -> bool:
-    """Tell whether `tensor` belongs to a trace, so that it has no value."""
-    return isinstance(base_of(tensor), FakeTensor)
-
-
-def is_tracer(tensor: Tensor) -> bool:
-    """Tell whether `tensor` belongs to a trace or to a functorch level."""
-    return functorch.is_functorch_wrapped_tensor(tensor) or isinstance(tensor, FakeTensor)
-
-
 def lift(tensor: Tensor) -> Tensor:
     """Return `tensor` as the current trace of this thread sees it: itself, or a fake for a captured one.
 
@@ -167,7 +144,7 @@ def lift(tensor: Tensor) -> Tensor:
     if trace is None:
         check_alive(tensor)
         return tensor
-    return tensor if _traces.folds and not is_fake(tensor) else trace.lift(tensor)
+    return tensor if _traces.folds and not levels.is_fake(tensor) else trace.lift(tensor)
 
 
 # How operators on narrow dtypes are computed: narrow.py sets it.
@@ -182,19 +159,19 @@ constant: Callable[[Tensor], Callable[..., Any]] | None = None
 
 def check_alive(tensor: Tensor) -> None:
     """Raise `UnexpectedTracerError` for a tensor of a trace or of a vmap that has ended."""
-    base = base_of(tensor)
+    base = levels.base_of(tensor)
     if isinstance(base, FakeTensor):
         ended = all(base.fake_mode is not t.fake_mode for t in _traces.stack)
     else:
         level = functorch.maybe_get_level(tensor) if functorch.is_functorch_wrapped_tensor(tensor) else -1
         interpreter = functorch.peek_interpreter_stack()
-        ended = is_batched(tensor) and level > (0 if interpreter is None else interpreter.level())
+        ended = levels.is_batched(tensor) and level > (0 if interpreter is None else interpreter.level())
     if ended:
         raise _escaped(tensor)
 
 
 def _escaped(tensor: Tensor) -> Exception:
-    created: Any = getattr(base_of(tensor), "created", None)
+    created: Any = getattr(levels.base_of(tensor), "created", None)
     text = f"{dtypes.TO_NUMPY[tensor.dtype].name}[{','.join(map(str, tensor.shape))}]"
     detail = ""
     if created is not None:
@@ -301,7 +278,7 @@ class Trace(TorchDispatchMode):
 
     def lift(self, tensor: Tensor) -> Tensor:
         """Return `tensor` if this trace made it; else the fake of an input that stands for it."""
-        base = base_of(tensor)
+        base = levels.base_of(tensor)
         if isinstance(base, FakeTensor):
             if base.fake_mode is self.fake_mode:
                 return tensor
@@ -316,7 +293,7 @@ class Trace(TorchDispatchMode):
 
     def _captured(self, tensor: Tensor) -> Tensor:
         fake = self.fake(TensorType.of(tensor))
-        if on_record is not None and (laid := getattr(base_of(tensor), "laid", None)) is not None:
+        if on_record is not None and (laid := getattr(levels.base_of(tensor), "laid", None)) is not None:
             fake.laid = laid  # pyright: ignore[reportAttributeAccessIssue]
         self.bind(fake, self._captured_node())
         self.captured.append(tensor)
@@ -333,7 +310,7 @@ class Trace(TorchDispatchMode):
         return next((i for i, node in enumerate(self.inputs) if node.meta["val"] is tensor), None)
 
     def _embedded(self, tensor: Tensor) -> Tensor:
-        if is_tracer(tensor):
+        if levels.is_tracer(tensor):
             raise errors.UnexpectedTracerError(
                 "A custom rule closes over a value that a transformation around it traces. Make that value an argument "
                 "of the function, or one of the residuals (jax.closure_convert does so)."
@@ -351,7 +328,7 @@ class Trace(TorchDispatchMode):
 
     def origin(self, tensor: Tensor) -> str:
         """Say what is being traced and which named inputs `tensor` depends on, for error messages."""
-        entry = self._nodes.get(id(base_of(tensor)))
+        entry = self._nodes.get(id(levels.base_of(tensor)))
         if entry is None or not self.purpose:
             return ""
         found, pending = set(), [entry[1]]
@@ -436,13 +413,7 @@ class Trace(TorchDispatchMode):
         if _traces.folds and not any(isinstance(t, FakeTensor) for t in tree_leaves((args, kwargs))):
             with _disable_current_modes():  # within a level that is all about concrete tensors
                 return func(*args, **kwargs)
-        if func in _SCALINGS and args[0]._is_zerotensor():
-            # Symbolic zeros stay symbolic: torch's kernels make float64 of one times a number, fakes make it a plain zero.
-            func, args, kwargs = (
-                _SYMBOLIC_ZERO,
-                (list(args[0].shape),),
-                {"dtype": args[0].dtype, "device": args[0].device},
-            )
+        func, args, kwargs = recorded.with_symbolic_zeros(func, args, kwargs)
         remembers = self.fake_mode.shape_env is None
         out = fake_results.result(self.fake_mode, func, args, kwargs) if remembers else func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
@@ -452,17 +423,8 @@ class Trace(TorchDispatchMode):
             self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
             self._tell(func, args, kwargs, out)
             return out
-        # A fake input is contiguous; what takes its place in a replay need not be (a transposed array, a batch in the
-        # middle). reshape is view where that will do, and copies where it will not.
-        if func in _ALIKE and on_record is None and all(isinstance(n, int) for n in out.shape):
-            # Of its operand it reads no element, which need not be computed for it: a loss of which the gradient is wanted.
-            # (Where arrays lie over devices, it lies as that does.)
-            number = args[1] if func is torch.ops.aten.full_like.default else _ALIKE[func]
-            func, args = torch.ops.aten.full.default, (list(out.shape), number)
-            kwargs = {"dtype": out.dtype, "device": out.device}
-        if func in _STRIDE_FREE and -1 in args[1]:
-            args = (args[0], list(out.shape))  # what is left for -1 is not known of a batch of nothing
-        self.record(_STRIDE_FREE.get(func) or func, args, kwargs, out)
+        func, args, kwargs = recorded.of_values(func, args, kwargs, out, keeps_placement=on_record is not None)
+        self.record(func, args, kwargs, out)
         return out
 
     def _record_zeros(self, out: Tensor) -> None:
@@ -517,9 +479,6 @@ class Trace(TorchDispatchMode):
         return self.graph.get_attr(name)
 
 
-_SYMBOLIC_ZERO = torch.ops.aten._efficientzerotensor.default
-_SCALINGS = {torch.ops.aten.mul.Scalar, torch.ops.aten.div.Scalar, torch.ops.aten.neg.default}
-
 # What functorch does to a number that torch wrapped as a tensor; a replay takes numbers for tensors in arithmetic only.
 _OF_NUMBERS = {
     torch.ops.aten._to_copy.default, torch.ops.aten.to.dtype_layout, torch.ops.aten.alias.default,
@@ -528,17 +487,6 @@ _OF_NUMBERS = {
 
 _OF_NUMBER = {float: torch.float64, complex: torch.complex128, int: torch.int64, bool: torch.bool}
 
-# What makes an array of one number, as large as its operand.
-_ALIKE = {
-    torch.ops.aten.zeros_like.default: 0, torch.ops.aten.ones_like.default: 1, torch.ops.aten.full_like.default: None,
-    torch.ops.aten.new_zeros.default: 0, torch.ops.aten.new_ones.default: 1,
-}  # fmt: skip
-
-_STRIDE_FREE = {
-    torch.ops.aten.view.default: torch.ops.aten.reshape.default,
-    torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
-}
-
 
 def _listed(names: Sequence[str]) -> str:
     return f"the argument{'s' if len(names) > 1 else ''} {', '.join(names)}"
@@ -546,11 +494,11 @@ def _listed(names: Sequence[str]) -> str:
 
 def origin(tensor: Tensor) -> str:
     """Say which arguments of the function being traced `tensor` depends on; empty where nothing is known."""
-    base = base_of(tensor)
+    base = levels.base_of(tensor)
     for trace in reversed(_traces.stack):
         if isinstance(base, FakeTensor) and base.fake_mode is trace.fake_mode:
             return trace.origin(base)
-    return "It stands for a batch of values under vmap." if is_batched(tensor) else ""
+    return "It stands for a batch of values under vmap." if levels.is_batched(tensor) else ""
 
 
 _DEVICE = torch.ops.prim.device.default
@@ -594,7 +542,7 @@ class ClosedGraph:
     @property
     def captures_tracers(self) -> bool:
         """Whether a captured tensor belongs to a transformation that is still going on."""
-        return any(map(is_tracer, self.captured))
+        return any(map(levels.is_tracer, self.captured))
 
 
 @contextmanager
@@ -621,8 +569,8 @@ class _Folding(TorchFunctionMode):
             with suspended():
                 return func(*args, **kwargs)
         trace = current_trace()
-        if trace is not None and any(map(is_fake, tensors)):
-            args, kwargs = tree_map_only(Tensor, lambda t: t if is_tracer(t) else trace.lift(t), (args, kwargs))
+        if trace is not None and any(map(levels.is_fake, tensors)):
+            args, kwargs = tree_map_only(Tensor, lambda t: t if levels.is_tracer(t) else trace.lift(t), (args, kwargs))
         return func(*args, **kwargs)
 
 
@@ -642,7 +590,7 @@ def folding(wanted: bool = True) -> Iterator[None]:
 
 def folds(tensors: Iterable[Tensor]) -> bool:
     """Tell whether an operation on these operands is to be computed although transformations are going on."""
-    return _traces.folds and not any(map(is_tracer, tensors))
+    return _traces.folds and not any(map(levels.is_tracer, tensors))
 
 
 @contextmanager

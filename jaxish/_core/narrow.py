@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from . import dtypes, graph
+from . import dtypes, graph, levels
 from .graph import TensorType
 from .primitive import Dims, Primitive
 
@@ -48,7 +48,7 @@ class Narrow(Tensor):
 
 def marked(tensor: Tensor) -> Tensor:
     """Return a plain tensor of a narrow dtype as one that computes; others as they are."""
-    if tensor.dtype not in dtypes.NARROW or type(tensor) is not Tensor or graph.is_tracer(tensor):
+    if tensor.dtype not in dtypes.NARROW or type(tensor) is not Tensor or levels.is_tracer(tensor):
         return tensor
     return torch.Tensor._make_subclass(Narrow, tensor)
 
@@ -177,7 +177,7 @@ class Conversion(Primitive):
         return [marked(_narrowed(tensor, self.dtype)) if self.dtype in dtypes.NARROW else _widened(tensor)]
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        if graph.has_derivative(inputs[0]):
+        if levels.has_derivative(inputs[0]):
             check_differentiable(self.dtype)
         return super().__call__(*inputs)
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from . import config, graph
+from . import config, levels
 
 
 def refuse(name: str) -> NoReturn:
@@ -18,7 +18,7 @@ def refuse(name: str) -> NoReturn:
 class _Refusing(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
-        if any(isinstance(r, Tensor) and not graph.is_fake(r) for r in tree_leaves(results)):
+        if any(isinstance(r, Tensor) and not levels.is_fake(r) for r in tree_leaves(results)):
             refuse(func.__name__)
         return results
 

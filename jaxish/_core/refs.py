@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import axes, dtypes, errors, functorch, graph, tree
+from . import axes, dtypes, errors, functorch, graph, levels, tree
 from .array import Array, as_array, default_torch_device, from_kind, tensor_of
 from .avals import AbstractValue, ShapedArray, aval_of, types_of_values
 from .cells import Cell
@@ -358,7 +358,7 @@ def _check_part(part: Any, dim: int) -> None:
     if isinstance(part, Array | np.ndarray) and part.dtype == np.bool_ and part.ndim:
         raise errors.tracer_error(errors.NonConcreteBooleanIndexError, part.shape)
     if isinstance(part, Array):
-        known = not part.ndim and not graph.is_tracer(part._tensor)
+        known = not part.ndim and not levels.is_tracer(part._tensor)
         part = int(part) if known else None
     if isinstance(part, int) and part >= dim:
         raise ValueError(f"Out of bound indexer: idx={part}, dim={dim}.")

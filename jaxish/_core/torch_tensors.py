@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from . import dtypes, graph, narrow
+from . import dtypes, graph, levels, narrow
 from .array import Array
 
 # What is made of a tensor over several processes (_devices/processes.py).
@@ -45,7 +45,7 @@ def from_torch(tensor: Tensor, *, copy: bool = False) -> Array:
         raise TypeError(
             f"from_torch takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {'nested' if tensor.is_nested else tensor.layout}."
         )
-    if graph.is_tracer(tensor):
+    if levels.is_tracer(tensor):
         graph.check_alive(tensor)
         return Array(_as_jax_has_it(tensor, copy))
     if graph.tracing:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import axes, graph, transfers
+from .._core import axes, graph, levels, transfers
 from .._core.array import Array, from_kind, is_abstract, tensor_of, type_text
 from .._core.boxes import Box
 from .._core.graph import Graph, TensorType
@@ -134,7 +134,7 @@ def constrained(array: Array, sharding: Sharding, function: str) -> Array:
     if transfers.watching and function != "device_put":  # which knows what comes from the host
         check_transfer(array, sharding)
     tensor = lay(tensor_of(array), sharding)
-    if processes.are_several() and not is_abstract(array) and not graph.is_tracer(tensor):
+    if processes.are_several() and not is_abstract(array) and not levels.is_tracer(tensor):
         tensor = processes.distributed(tensor, sharding)
     placed = from_kind(tensor, array.kind)
     if not is_abstract(placed) and laid.sharding_of(tensor) is None:
@@ -253,7 +253,7 @@ class _PlacedKind:
         wanted = self.sharding
         if isinstance(wanted, NamedSharding) and len(wanted.spec) > array.ndim:  # of the tensor: that of keys has more
             wanted = wanted.update(spec=PartitionSpec(*wanted.spec[: array.ndim]))
-        if graph.is_tracer(tensor):  # what it is a level of says it
+        if levels.is_tracer(tensor):  # what it is a level of says it
             return array
         if not processes.is_distributed(tensor) or wanted.is_equivalent_to(sharding_of(array), array.ndim):
             return given(array, wanted)

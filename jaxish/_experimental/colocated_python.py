@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import graph, tree, tree_util
+from .._core import levels, tree, tree_util
 from .._core.array import Array
 from .._core.avals import ShapeDtypeStruct
 from .._devices import devices
@@ -71,7 +71,7 @@ class _Colocated:
 
 def _check_arrays(leaves: Sequence[Any]) -> None:
     for leaf in leaves:
-        if not isinstance(leaf, Array) or graph.is_tracer(leaf._tensor):
+        if not isinstance(leaf, Array) or levels.is_tracer(leaf._tensor):
             raise ValueError(
                 f"colocated_python only supports jax.Array as input and output, but got {type(leaf)}. Call it outside jit, "
                 "vmap and grad; jax.pure_callback calls Python within them."

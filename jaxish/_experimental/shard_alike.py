@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._core import graph, tree
+from .._core import graph, levels, tree
 from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.boxes import Box
 from .._core.graph import TensorType
@@ -65,7 +65,7 @@ def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _alike(a: Array, b: Array) -> tuple[Array, Array]:
-    if graph.is_tracing() or graph.is_tracer(tensor_of(a)) or graph.is_tracer(tensor_of(b)):
+    if graph.is_tracing() or levels.is_tracer(tensor_of(a)) or levels.is_tracer(tensor_of(b)):
         first, second = Alike()(tensor_of(a), tensor_of(b))
         return from_kind(first, a.kind), from_kind(second, b.kind)
     sharding = sharding_given(a) or sharding_given(b)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core.graph import ClosedGraph, is_tracer
+from .._core.graph import ClosedGraph
+from .._core.levels import is_tracer
 from . import sizes
 from .records import Record, Tensors
 from .replay import Replay

@@ -8,7 +8,7 @@ import numpy as np
 from torch import fx
 
 from .._core.array import Array
-from .._core.graph import is_tracer
+from .._core.levels import is_tracer
 from .._core.primitive import Primitive, graphs_of
 from .._devices import devices, meshes, processes
 from .._devices.constraint import Constrain, constrained, sharding_given

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from .._core import dtypes, errors, functorch, graph, nodes
+from .._core import dtypes, errors, functorch, graph, levels, nodes
 from .._core.array import Array, tensor_of
 from .._random.continuous import exponential
 from .._random.integers import bernoulli
@@ -79,7 +79,7 @@ class _Operators(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         written = nodes.tensors_written(func, args, kwargs)
-        if not all(map(graph.is_fake, written)):
+        if not all(map(levels.is_fake, written)):
             raise TypeError(f"{func} writes into a tensor that the torch code closes over, {_NOT_PURE}")
         in_place = written and func._schema.name.endswith("_") and torch.Tag.inplace_view not in func.tags
         if in_place and not written[0]._is_view():
@@ -101,7 +101,7 @@ class _Operators(TorchDispatchMode):
         return args[0]
 
     def _captured(self, tensor: Tensor) -> Tensor:
-        if not tensor.requires_grad or graph.is_fake(tensor):
+        if not tensor.requires_grad or levels.is_fake(tensor):
             return tensor
         known = self.without_history.get(id(tensor))
         if known is None:
@@ -265,7 +265,7 @@ def _with_values(read: Callable[..., Any]) -> Callable[..., Any]:
     """Return what reads a tensor's values, refused for those that have none: torch, which functionalization hides it from, gives zeros."""
 
     def checked(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if torch._is_functional_tensor(tensor) or graph.is_fake(tensor):  # pyright: ignore[reportPrivateImportUsage]
+        if torch._is_functional_tensor(tensor) or levels.is_fake(tensor):  # pyright: ignore[reportPrivateImportUsage]
             raise errors.tracer_error(errors.TracerArrayConversionError, f"{tensor.dtype}{list(tensor.shape)}")
         with graph.outside_traces():
             return read(tensor, *args, **kwargs)

@@ -5,7 +5,7 @@ from typing import Any
 
 from .._core import tree
 from .._core.array import Array, as_array, tensor_of
-from .._core.graph import has_derivative, is_fake
+from .._core.levels import has_derivative, is_fake
 from .._core.primitive import differentiable
 from .flat import arrays_from, as_argument, check_callable
 from .program import trace_program

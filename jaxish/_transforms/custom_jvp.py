@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import config, derived, dtypes, errors, functorch, graph, tree
+from .._core import config, derived, dtypes, errors, functorch, graph, levels, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray, zeros_of
 from .._core.graph import Graph, TensorType
@@ -190,7 +190,7 @@ class custom_jvp(CustomFunction):
                 return self(*self._merge(nondiff, spec.unflatten(values)))
 
         given, structure = tree.flatten(nondiff)
-        mapped = [i for i, leaf in enumerate(given) if isinstance(leaf, Array) and graph.is_batched(leaf._tensor)]
+        mapped = [i for i, leaf in enumerate(given) if isinstance(leaf, Array) and levels.is_batched(leaf._tensor)]
         if mapped:
             return self._mapped(given, structure, mapped, others)
 

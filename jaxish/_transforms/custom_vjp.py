@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import axes, derived, dtypes, errors, graph, tree
+from .._core import axes, derived, dtypes, errors, graph, levels, tree
 from .._core.array import Array, as_array, from_kind, is_abstract, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.cells import Unaffected, after, by_handle, handle_type, unaffected
@@ -267,7 +267,7 @@ class custom_vjp(CustomFunction):
 
     def _check_nondiff(self, nondiff: Sequence[Any]) -> None:
         for leaf in tree.flatten(nondiff)[0]:
-            if isinstance(leaf, Array) and (is_abstract(leaf) or graph.has_derivative(leaf._tensor)):
+            if isinstance(leaf, Array) and (is_abstract(leaf) or levels.has_derivative(leaf._tensor)):
                 raise errors.UnexpectedTracerError(
                     f"Found a traced array, {type_text(leaf)}, passed as an argument to a custom_vjp function in a position "
                     "indicated by nondiff_argnums as non-differentiable. Traced arrays cannot be passed as non-differentiable "

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from .._core import config, graph, tree
+from .._core import config, graph, levels, tree
 from .._core.array import Array, from_kind, tensor_of
 from .._core.dtypes import ExtendedDType
 from .._core.errors import KeyReuseError
@@ -39,13 +39,13 @@ _notes: Any = WeakTensorKeyDictionary()
 
 def note_of(tensor: Tensor) -> Note:
     """Return the note on a tensor of keys, a new one where there is none."""
-    return _notes.setdefault(graph.base_of(tensor), Note())
+    return _notes.setdefault(levels.base_of(tensor), Note())
 
 
 def forward(source: Tensor, moved: Tensor) -> None:
     """Note that `moved` holds the keys of `source`: the same keys within a trace, a copy outside, as in JAX."""
     note = note_of(source)
-    _notes[graph.base_of(moved)] = note if graph.is_tracing() else Note(note.consumed)
+    _notes[levels.base_of(moved)] = note if graph.is_tracing() else Note(note.consumed)
 
 
 def aliased(tensor: Tensor) -> Tensor:
@@ -213,7 +213,7 @@ class _Group:
             inputs = self._inputs(closed)
             for index, mask in use.sinks.items():
                 tensor, whole = inputs[index]
-                number = id(graph.base_of(tensor))
+                number = id(levels.base_of(tensor))
                 tensors[number], masks[number] = tensor, _union(masks.get(number, False), whole or mask)
         consume_all(dict(enumerate(masks.values())), list(tensors.values()), self.what)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from .._core import config, functorch, graph
+from .._core import config, functorch, graph, levels
 from .._core.array import Array
 from .flat import Output, name_of
 
@@ -46,9 +46,9 @@ def _leaked() -> list[Array]:
 
 def _has_ended(x: Array) -> bool:
     tensor = x._tensor
-    if not graph.is_tracer(tensor):
+    if not levels.is_tracer(tensor):
         return False
-    base = graph.base_of(tensor)
+    base = levels.base_of(tensor)
     if isinstance(base, graph.FakeTensor):
         return getattr(base.fake_mode, "ended", False)
     interpreter = functorch.peek_interpreter_stack()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import config, graph, refs, transfers, tree
+from .._core import config, graph, levels, refs, transfers, tree
 from .._core.array import Array, as_array, from_kind, is_abstract, type_text
 from .._core.avals import ShapedArray
 from .._core.errors import ConcretizationTypeError, tracer_error
@@ -70,7 +70,7 @@ def _aliased(leaves: Sequence[Any], moved: Sequence[Array], spec: Any, donate: A
         raise ValueError("may_alias and donate cannot be True at the same time.")
     moved = [_copied(new, leaf) if m is False else new for new, leaf, m in zip(moved, leaves, may, strict=True)]
     for leaf, new, is_donated in zip(leaves, moved, donated, strict=True):
-        is_concrete = isinstance(leaf, Array) and not graph.is_tracer(leaf._tensor)
+        is_concrete = isinstance(leaf, Array) and not levels.is_tracer(leaf._tensor)
         if is_donated and is_concrete and new._tensor is not leaf._tensor:
             leaf.delete()
     return moved
@@ -78,7 +78,7 @@ def _aliased(leaves: Sequence[Any], moved: Sequence[Array], spec: Any, donate: A
 
 def _copied(new: Array, leaf: Any) -> Array:
     """Return an array that shares no memory with the leaf that it was made of."""
-    if graph.is_tracer(new._tensor) or not (new is leaf or isinstance(leaf, torch.Tensor)):
+    if levels.is_tracer(new._tensor) or not (new is leaf or isinstance(leaf, torch.Tensor)):
         return new
     copied = from_kind(new._tensor.clone(), new.kind)
     return given(copied, found) if (found := sharding_given(new)) is not None else copied
@@ -131,7 +131,7 @@ def _moved(leaf: Any, place: Sharding | Space | None) -> Array:
         check_transfer(array, sharding)
     if sharding is None:
         return array if leaf is array else as_its_tensor(array)
-    if leaf is array and is_committed(array) and not graph.is_tracer(array._tensor) and sharding_of(array) == sharding:
+    if leaf is array and is_committed(array) and not levels.is_tracer(array._tensor) and sharding_of(array) == sharding:
         return array
     return constrained(array, sharding, "device_put")
 
@@ -319,7 +319,7 @@ def _prefix(given: Any, value: Any, name: str) -> list[Sharding | None]:
 def _given_to_jit(array: Array, sharding: Sharding | None) -> Array:
     if sharding is None:
         return array
-    if is_committed(array) and not graph.is_tracer(array._tensor):
+    if is_committed(array) and not levels.is_tracer(array._tensor):
         own = sharding_of(array)
         if (wanted := sharding.memory_kind) != own.memory_kind:
             raise ValueError(
@@ -346,7 +346,7 @@ def device_get(x: Any) -> Any:
 def _has_numbers(leaf: Any) -> bool:
     if not isinstance(leaf, Array) or isinstance(leaf, ExtendedArray):
         return False
-    return leaf.is_deleted() or not (is_abstract(leaf) or graph.has_derivative(leaf._tensor))
+    return leaf.is_deleted() or not (is_abstract(leaf) or levels.has_derivative(leaf._tensor))
 
 
 def block_until_ready(x: Any) -> Any:
@@ -378,14 +378,14 @@ def _devices(self: Array) -> set[devices.Device]:
 
 
 def _sharding(self: Array) -> Sharding:
-    if graph.is_tracer(self._tensor):
+    if levels.is_tracer(self._tensor):
         raise AttributeError  # `Array.__getattr__` says why
     return sharding_of(self)
 
 
 def _format(self: Array) -> Format:
     """How the array lies in memory and over devices: row by row, as far as a program can tell."""
-    if graph.is_tracer(self._tensor):
+    if levels.is_tracer(self._tensor):
         raise AttributeError  # `Array.__getattr__` says why
     return Format.in_order(self.ndim, sharding_of(self))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._core import graph, tree
+from .._core import graph, levels, tree
 from .._core.array import Array, type_text
 from .._core.errors import JaxRuntimeError
 from .._core.tree_differences import differences
@@ -121,6 +121,6 @@ def _delete(taken: Sequence[int], leaves: Sequence[Any], tensors: Sequence[Tenso
             isinstance(leaf, Array)
             and not leaf.is_deleted()
             and plain(leaf._tensor) is plain(tensor)
-            and not graph.is_tracer(tensor)
+            and not levels.is_tracer(tensor)
         ):
             leaf.delete()

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._core import axes, errors, graph, tree
+from .._core import axes, errors, levels, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
 from .._core.avals import aval_of
 from .._core.primitive import batch_front
@@ -261,4 +261,4 @@ def _placed(
 
 def is_batched(x: Array) -> bool:
     """Tell whether `x` stands for a batch of values of some vmap that is going on."""
-    return graph.is_batched(x._tensor)
+    return levels.is_batched(x._tensor)

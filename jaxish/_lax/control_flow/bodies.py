@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._core import dtypes, graph, tree
+from ..._core import dtypes, graph, levels, tree
 from ..._core.array import Array, tensor_of, type_text
 from ..._core.promotion import convert
 from ..._core.refs import check_aliases, references
@@ -111,6 +111,6 @@ def check_types(init: Operands, avals: Sequence[Any], what: str, body: Callable[
 
 def concrete(tensor: Tensor) -> Tensor | None:
     """Return the plain tensor with the value of `tensor` where there is one value: no trace, no vmap over it."""
-    if graph.is_tracing() or graph.is_batched(tensor) or graph.is_fake(tensor):
+    if graph.is_tracing() or levels.is_batched(tensor) or levels.is_fake(tensor):
         return None
-    return graph.base_of(tensor)
+    return levels.base_of(tensor)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..._compile import executable, loop_sources, lowering, native_loop
 from ..._compile.structured import Opaque
-from ..._core import config, derived, dtypes, graph, tree
+from ..._core import config, derived, dtypes, graph, levels, tree
 from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
 from ..._core.errors import NoReverseMode
 from ..._core.graph import ClosedGraph, Graph, TensorType
@@ -307,9 +307,9 @@ def _index_dtype(lower: Array, upper: Array) -> torch.dtype:
 
 def _static(bound: Any) -> int | None:
     if isinstance(bound, Array):
-        if graph.is_batched(bound._tensor) or graph.is_fake(bound._tensor):
+        if levels.is_batched(bound._tensor) or levels.is_fake(bound._tensor):
             return None
-        return int(graph.base_of(bound._tensor))
+        return int(levels.base_of(bound._tensor))
     return int(bound) if isinstance(bound, int | float | np.generic | np.ndarray) else None
 
 

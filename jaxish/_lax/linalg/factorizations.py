@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._core import graph
+from ..._core import levels
 from ..._core.array import Array, tensor_of
 from ..._core.operations import shown_as
 from ..._core.typing import ArrayLike
@@ -143,7 +143,7 @@ def _permutation(pivots: Tensor, rows: int) -> Tensor:
         return torch.arange(rows, dtype=torch.int32, device=pivots.device).expand(*pivots.shape[:-1], rows)
     blank = torch.zeros(*pivots.shape[:-1], rows, pivots.shape[-1], device=pivots.device)
     # The factors are for nothing, but without them torch returns empty ones, which lack the axes of nested batches.
-    matrices = torch.lu_unpack(blank, pivots, unpack_data=graph.is_batched(pivots))[0]
+    matrices = torch.lu_unpack(blank, pivots, unpack_data=levels.is_batched(pivots))[0]
     return matrices.argmax(-2).to(torch.int32)
 
 
