@@ -79,7 +79,8 @@ def gathered(xp):
     def function(x):
         y = x * 2 + 1
         order = xp.numpy.argsort(y[:, 0])
-        return y[order] * 3 + 1, (y.at[order[:4]].add(1.5) * 2).sum(1)
+        running = xp.numpy.cumsum(y, 1) * 0.5 + xp.numpy.argmax(y * 2, 1)[:, None]
+        return y[order] * 3 + 1, (y.at[order[:4]].add(1.5) * 2).sum(1), running
 
     return function
 
@@ -137,6 +138,30 @@ PROGRAMS = [
 def test_programs_in_blocks(program, shape):
     x = RANDOM.normal(size=shape).astype(np.float32)
     check(program, x)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name, number", [("_MOST_LOCAL", 64), ("_IN_BLOCK", 30), ("_MOST_IN_ROW", 20)])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_programs_by_other_bounds(program, name, number, monkeypatch):
+    monkeypatch.setattr(loop_blocks, name, number)
+    check(program, RANDOM.normal(size=(10, 26)).astype(np.float32))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_function_that_gives_up_has_threads(compiled):
+    """Loops whose steps are counted, and blocks beside them: the function says whether it went on to the end."""
+
+    def program(j):
+        def function(x, n):
+            y = j.nn.softmax(x * 2) + 1
+            return j.lax.while_loop(lambda s: s[1] < n, lambda s: (s[0] * 0.5 + y, s[1] + 1), (y, 0))[0] * 2 - y.sum(0)
+
+        return j.jit(function)
+
+    x = RANDOM.normal(size=(20, 30)).astype(np.float32)
+    for n in (3, 100_000):  # and to where it gives up
+        np.testing.assert_allclose(program(jaxish)(x, n), program(jax)(x, n), rtol=2e-5, atol=2e-5)
 
 
 def test_what_is_done_in_blocks():

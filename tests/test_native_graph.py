@@ -240,3 +240,20 @@ def test_a_graph_that_does_not_compile_goes_to_the_worker(automatic, monkeypatch
     while not asked:
         np.testing.assert_allclose(jitted(X), X * np.float32(12345.678) + 1, rtol=1e-6)
         assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("shape", [(5, 26), (7, 52)])
+def test_columns_are_folded_to_the_last_one(shape, compiled):
+    """GCC 12 left some out where it made one loop over several rows (loop_prelude.py)."""
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    agree(lambda j: j.jit(lambda x: ((j.numpy.sin(x) + 1) ** 2).max(0) + (j.numpy.sin(x) + 1).mean(0))(x), rtol=1e-5)
+
+
+def test_a_gradient_alone_does_not_compute_the_value():
+    def operators(function):
+        graph = jaxish.jit(function).trace(X)._program.closed.graph
+        return {node.target for node in graph.module.graph.nodes}
+
+    loss = lambda x: jaxish.numpy.log(jaxish.numpy.cosh(x)).sum()
+    log = torch.ops.aten.log.default
+    assert log in operators(jaxish.value_and_grad(loss)) and log not in operators(jaxish.grad(loss))

@@ -7,8 +7,8 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
   compiled   the backend compiles at the first call
   auto       the first call runs directly, so that it answers at once; from the second on a worker process compiles
              (background.py), and calls switch over when the kernel is ready. A small graph is written out as one C++
-             function instead (native_loop.py), which takes the compiler 0.2 s and no worker. One of many small arrays
-             runs piece by piece (piecewise.py), for good where nearly all is in pieces, else until the worker is done.
+             function instead (native_loop.py), which takes the compiler 0.2 s and no worker. Any other runs piece by piece
+             (piecewise.py), for good where nearly all is in pieces, else until the worker is done.
              On a machine without a compiler the graph stays direct, with one warning.
 """
 

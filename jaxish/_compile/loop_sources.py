@@ -30,8 +30,8 @@ class Source:
     The inputs `carried` are the carry, and the first results what it becomes. A loop that is `open_ended` makes at most
     the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
     steps take little time, by the elements that a step computes. `loops` is how many others there are within. Steps
-    that are `independent` are made by several threads at once. Of a graph, which has no steps, the share `in_blocks` of what
-    loops over arrays do is done block by block, by several threads if it `is_parallel`.
+    that are `independent` are made by several threads at once. Of a graph, which has no steps, loops over arrays are shared
+    by threads if it `is_parallel`; the share `in_rows` of what they do goes along rows (`loop_blocks.Blocks`).
     """
 
     function: str
@@ -44,7 +44,7 @@ class Source:
     loops: int = 0
     independent: bool = False
     is_parallel: bool = False
-    in_blocks: float = 0
+    in_rows: float = 0
 
     def bytes_of_inputs(self, length: int) -> list[int]:
         """Return how many bytes the inputs of a loop of this length have."""
@@ -177,7 +177,7 @@ def graph_source(
     text = _function(len(sizes), declared, loop, blocks.lines, memory, name=function)
     return Source(
         text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops,
-        is_parallel=blocks.are_parallel, in_blocks=blocks.share,
+        is_parallel=blocks.are_parallel, in_rows=blocks.share,
     )  # fmt: skip
 
 

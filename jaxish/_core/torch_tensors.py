@@ -36,15 +36,9 @@ def from_torch(tensor: Tensor, *, copy: bool = False) -> Array:
         raise TypeError(
             "from_torch takes a tensor with a shape, got a parameter that has none yet: call its module once."
         )
-    if (
-        tensor.is_nested
-        or tensor.layout is not torch.strided
-        or tensor.dtype not in dtypes.TO_NUMPY
-        or tensor.dtype in narrow.OURS
-    ):
-        raise TypeError(
-            f"from_torch takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {'nested' if tensor.is_nested else tensor.layout}."
-        )
+    layout = "nested" if tensor.is_nested else tensor.layout
+    if layout is not torch.strided or tensor.dtype not in dtypes.TO_NUMPY or tensor.dtype in narrow.OURS:
+        raise TypeError(f"from_torch takes dense tensors of JAX's dtypes, got {tensor.dtype} laid out as {layout}.")
     if levels.is_tracer(tensor):
         graph.check_alive(tensor)
         return Array(_as_jax_has_it(tensor, copy))

@@ -19,8 +19,6 @@ def register_exclusion(path: str) -> None:
 def include_frame(frame: Any) -> bool:
     """Tell whether a frame is of the user's code."""
     name = frame.f_globals.get("__name__", "")
-    if name in _modules_not_users:
-        return False
     if name.partition(".")[0] in _NOT_USERS:
         _modules_not_users.add(name)
         return False
