@@ -8,6 +8,7 @@ import torch
 from oracle import agree
 
 import jaxish
+import jaxish.ad_checkpoint
 from jaxish._core.graph import TensorType
 from jaxish._devices.devices import Device
 from jaxish._transforms import remat

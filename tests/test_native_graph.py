@@ -11,7 +11,8 @@ from oracle import agree
 import jaxish
 from jaxish._compile import background, executable, loop_compiler, loop_sources, native_loop
 from jaxish._compile.loop_values import Unsupported
-from jaxish._core import config
+from jaxish._core import config, graph
+from jaxish._devices import propagation
 
 X = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
 I = np.array([3, 0, 4, 4], np.int32)  # noqa: E741
@@ -249,10 +250,13 @@ def test_columns_are_folded_to_the_last_one(shape, compiled):
     agree(lambda j: j.jit(lambda x: ((j.numpy.sin(x) + 1) ** 2).max(0) + (j.numpy.sin(x) + 1).mean(0))(x), rtol=1e-5)
 
 
-def test_a_gradient_alone_does_not_compute_the_value():
+@pytest.mark.parametrize("told", [None, propagation.record], ids=["plain", "arrays lie over devices elsewhere"])
+def test_a_gradient_alone_does_not_compute_the_value(told, monkeypatch):
+    monkeypatch.setattr(graph, "on_record", told)
+
     def operators(function):
-        graph = jaxish.jit(function).trace(X)._program.closed.graph
-        return {node.target for node in graph.module.graph.nodes}
+        traced = jaxish.jit(function).trace(X)._program.closed.graph
+        return {node.target for node in traced.module.graph.nodes}
 
     loss = lambda x: jaxish.numpy.log(jaxish.numpy.cosh(x)).sum()
     log = torch.ops.aten.log.default

@@ -423,7 +423,7 @@ class Trace(TorchDispatchMode):
             self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
             self._tell(func, args, kwargs, out)
             return out
-        func, args, kwargs = recorded.of_values(func, args, kwargs, out, keeps_placement=on_record is not None)
+        func, args, kwargs = recorded.of_values(func, args, kwargs, out)
         self.record(func, args, kwargs, out)
         return out
 

@@ -32,12 +32,9 @@ def with_symbolic_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return aten._efficientzerotensor.default, (list(zero.shape),), {"dtype": zero.dtype, "device": zero.device}
 
 
-def of_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, keeps_placement: bool) -> _Call:
-    """Return a call that reads what has a say in the values of the result `out`.
-
-    Where arrays lie over devices (`keeps_placement`), what is made like one of them lies as that does.
-    """
-    if func in _ALIKE and not keeps_placement and all(isinstance(n, int) for n in out.shape):
+def of_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> _Call:
+    """Return a call that reads what has a say in the values of the result `out`, and in how it lies over devices."""
+    if func in _ALIKE and getattr(args[0], "laid", None) is None and all(isinstance(n, int) for n in out.shape):
         # The operand need not be computed for it: a loss of which the gradient alone is wanted.
         number = args[1] if func is aten.full_like.default else _ALIKE[func]
         return aten.full.default, (list(out.shape), number), {"dtype": out.dtype, "device": out.device}
