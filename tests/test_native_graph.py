@@ -1,5 +1,6 @@
 """Small graphs as one C++ function: what the default tier runs them by."""
 
+import gc
 import time
 
 import jax
@@ -9,9 +10,19 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, executable, loop_compiler, loop_sources, native_loop
+from jaxish._compile import (
+    background,
+    executable,
+    loop_compiler,
+    loop_sources,
+    lowering,
+    native_loop,
+    registry,
+    structured,
+)
 from jaxish._compile.loop_values import Unsupported
 from jaxish._core import config, graph
+from jaxish._core.graph import Trace
 from jaxish._devices import propagation
 
 X = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
@@ -261,3 +272,18 @@ def test_a_gradient_alone_does_not_compute_the_value(told, monkeypatch):
     loss = lambda x: jaxish.numpy.log(jaxish.numpy.cosh(x)).sum()
     log = torch.ops.aten.log.default
     assert log in operators(jaxish.value_and_grad(loss)) and log not in operators(jaxish.grad(loss))
+
+
+def test_a_loop_whose_equal_ends_while_it_is_lowered(monkeypatch):
+    target, emit = registry.lookup(registry.DEFAULT).target, Trace.emit
+    first, second = graph_of(lambda x: scanned(x)), graph_of(lambda x: scanned(x))
+    equals = [first, lowering.lowered(first, target)]
+    del first
+
+    def emit_at_a_collection(*args):
+        equals.clear()
+        gc.collect()
+        return emit(*args)
+
+    monkeypatch.setattr(Trace, "emit", emit_at_a_collection)
+    assert len(structured.types_in(lowering.lowered(second, target))) == 1 and not equals

@@ -14,6 +14,7 @@ import itertools
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, fx
@@ -23,17 +24,27 @@ from .._core.graph import TensorType
 from .._core.primitive import Primitive, Undifferentiated
 from .._core.target import Target
 
-_PRIMITIVES: "weakref.WeakValueDictionary[str, Primitive]" = weakref.WeakValueDictionary()
-_TYPES: dict[str, tuple[TensorType, ...]] = {}
-_KNOWN_TO_TORCH: dict[str, Primitive] = {}  # code of torch.compile, which lives as long as it likes, has the key only
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """What a key stands for: a primitive, which a process that only compiles does not have, and the types of its results."""
+
+    primitive: Primitive | None
+    types: tuple[TensorType, ...]
+
+
+_CALLS: "weakref.WeakValueDictionary[str, _Call]" = weakref.WeakValueDictionary()
+_KNOWN_TO_TORCH: dict[str, _Call] = {}  # code of torch.compile, which lives as long as it likes, has the key only
 
 _library = torch.library.Library("jaxish", "DEF")
 _library.define("structured(Tensor[] inputs, str primitive, Device device) -> Tensor[]")
 
 
 def _kernel(inputs: list[Tensor], primitive: str, device: torch.device) -> list[Tensor]:
+    called = _CALLS[primitive].primitive
+    assert called is not None
     with torch.no_grad():
-        results = _PRIMITIVES[primitive].run(*inputs)
+        results = called.run(*inputs)
     # The operator's contract with compiled code: results share no memory, are contiguous, and start aligned.
     taken = {i.untyped_storage().data_ptr() for i in inputs}
     return [_owned(result, taken) for result in results]
@@ -47,7 +58,7 @@ def _owned(result: Tensor, taken: set[int]) -> Tensor:
 
 
 def _fake(inputs: list[Tensor], primitive: str, device: torch.device) -> list[Tensor]:
-    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in _TYPES[primitive]]
+    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in _CALLS[primitive].types]
 
 
 _library.impl("structured", _kernel, "CompositeExplicitAutograd")
@@ -102,44 +113,42 @@ def call(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Append a call of `primitive` to the graph that is being lowered."""
     trace = graph.current_trace()
     assert trace is not None
-    key, types, device = _declared(primitive, inputs)
-    results = trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), types)
-    if results:
-        # Compiled code knows the primitive by its key only: the graph, which its executable holds, keeps it alive.
-        kept = trace.node_of(results[0]).meta["primitive"] = _PRIMITIVES.setdefault(key, primitive)
-        if kept is primitive:
-            weakref.finalize(primitive, _TYPES.pop, key, None).atexit = False
+    key, called, device = _called(primitive, inputs)
+    if not called.types:
+        return []
+    results = trace.emit(torch.ops.jaxish.structured.default, (list(inputs), key, device), called.types)
+    # Compiled code knows the primitive by its key only: the graph, which its executable holds, keeps it alive.
+    (node,) = trace.node_of(results[0]).all_input_nodes  # not its first result, which nothing may read
+    node.meta["called"] = called
     return results
 
 
 def call_in_torch(primitive: Primitive, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Call `primitive` as an operator that torch traces: torch.compile, or make_fx. It is known for good then."""
-    key, _, device = _declared(primitive, inputs)
-    _KNOWN_TO_TORCH.setdefault(key, _PRIMITIVES.setdefault(key, primitive))
+    key, called, device = _called(primitive, inputs)
+    _KNOWN_TO_TORCH.setdefault(key, called)
     return torch.ops.jaxish.structured(list(inputs), key, device)
 
 
-def _declared(primitive: Primitive, inputs: Sequence[Tensor]) -> tuple[str, tuple[TensorType, ...], torch.device]:
+def _called(primitive: Primitive, inputs: Sequence[Tensor]) -> tuple[str, _Call, torch.device]:
     types = tuple(primitive.out_types(*inputs))
     text = f"{primitive.identity()}|{[TensorType.of(i) for i in inputs]}|{types}"
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
-    _TYPES[key] = types
-    return key, types, types[0].device if types else torch.device("cpu")
+    called = _CALLS.setdefault(key, _Call(primitive, types))
+    return key, called, types[0].device if types else torch.device("cpu")
 
 
 def types_in(module: fx.GraphModule) -> dict[str, tuple[TensorType, ...]]:
     """Return the result types of the structured calls in a graph, for a process that has not traced it."""
     calls = module.graph.find_nodes(op="call_function", target=torch.ops.jaxish.structured.default)
-    return {str(node.args[1]): _TYPES[str(node.args[1])] for node in calls}
+    return {str(node.args[1]): _CALLS[str(node.args[1])].types for node in calls}
 
 
 @contextmanager
 def declared(types: dict[str, tuple[TensorType, ...]]) -> Iterator[None]:
     """Within this context manager structured calls of another process are known here, for compiling only."""
-    unknown = types.keys() - _TYPES.keys()  # none where the graph was traced, whose primitives look after theirs
-    _TYPES.update({key: types[key] for key in unknown})
+    known = [_CALLS.setdefault(key, _Call(None, of_results)) for key, of_results in types.items()]
     try:
         yield
     finally:
-        for key in unknown:
-            del _TYPES[key]
+        del known
