@@ -4,9 +4,10 @@ import jax
 import numpy as np
 import pytest
 import torch
+from oracle import agree
 
 import jaxish
-from jaxish._compile import executable, loop_blocks, loop_sources, pieces, piecewise
+from jaxish._compile import executable, loop_blocks, loop_compiler, loop_sources, pieces, piecewise
 
 RANDOM = np.random.default_rng(0)
 
@@ -162,6 +163,28 @@ def test_a_function_that_gives_up_has_threads(compiled):
     x = RANDOM.normal(size=(20, 30)).astype(np.float32)
     for n in (3, 100_000):  # and to where it gives up
         np.testing.assert_allclose(program(jaxish)(x, n), program(jax)(x, n), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("loop", ["scan", "reverse", "while"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_loops_whose_steps_are_in_blocks(program, loop, compiled, monkeypatch):
+    begun, texts = loop_compiler.begun, []
+    monkeypatch.setattr(loop_compiler, "begun", lambda text, *name: texts.append(text) or begun(text, *name))
+
+    def run(j):
+        def step(c, b=0.1):
+            made = jax.tree.leaves(program(j)(c))
+            return j.numpy.sin(c * 0.9 + b + abs(made[0]).mean()), made
+
+        if loop != "while":
+            return j.lax.scan(step, x, np.float32([0.1, 0.2, -0.4]), reverse=loop == "reverse")
+        start = j.tree.map(j.numpy.zeros_like, step(j.numpy.asarray(x))[1])
+        return j.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, *step(s[1])), (0, j.numpy.asarray(x), start))
+
+    x = RANDOM.normal(size=(10, 26)).astype(np.float32)
+    agree(run, rtol=3e-4, atol=1e-4)
+    assert "for (int block" in texts[-1]
 
 
 def test_what_is_done_in_blocks():

@@ -1,5 +1,6 @@
 """Loops written out as C++ give JAX's numbers; bodies that cannot be written out run step by step."""
 
+import functools
 import gc
 import importlib
 import os
@@ -439,12 +440,16 @@ def test_what_is_the_same_in_all_steps_is_made_before_them():
     assert re.search(r"\bc0\[", before) and not re.search(r"\bc0\[", steps)
 
 
-def test_a_large_body_is_left_to_vectorised_kernels():
-    with pytest.raises(loop_values.Unsupported):
-        source_of(
-            lambda c: jaxish.lax.scan(lambda c, _: (jaxish.numpy.sin(c), None), c, None, length=3),
-            np.ones(500_000, np.float32),
-        )
+def test_a_large_body_is_in_blocks_or_left_to_kernels():
+    def scanned(step, size):
+        x = np.ones((size, size), np.float32)
+        return source_of(lambda c: jaxish.lax.scan(lambda c, _: (step(c), None), c, None, length=3), x)
+
+    assert "for (int block" in scanned(jaxish.numpy.sin, 700)
+    with pytest.raises(loop_values.Unsupported, match="along rows"):
+        scanned(lambda c: functools.reduce(lambda c, _: jaxish.numpy.cumsum(c, 0), range(5), c), 400)
+    with pytest.raises(loop_values.Unsupported, match="large"):
+        scanned(jaxish.numpy.sin, 2100)
 
 
 def test_a_loop_is_compiled_once_for_its_text():

@@ -30,8 +30,8 @@ class Source:
     The inputs `carried` are the carry, and the first results what it becomes. A loop that is `open_ended` makes at most
     the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
     steps take little time, by the elements that a step computes. `loops` is how many others there are within. Steps
-    that are `independent` are made by several threads at once. Of a graph, which has no steps, loops over arrays are shared
-    by threads if it `is_parallel`; the share `in_rows` of what they do goes along rows (`loop_blocks.Blocks`).
+    that are `independent` are made by several threads at once. Loops over arrays are shared by threads if it `is_parallel`;
+    the share `in_rows` of what they do goes along rows (`loop_blocks.Blocks`).
     """
 
     function: str
@@ -96,6 +96,20 @@ def _at_once(*emitters: Emitter) -> int:
     return max((1 << 18) // sum(e.work for e in emitters), 1)
 
 
+# How a loop runs: backwards or not, and by how many threads what is shared by them.
+_HOW = ["const bool reverse = given[1] & 1;", "const int threads = given[1] >> 1;"]
+_MOST_IN_LOOP = 1 << 22  # elements of all values of a step, where nearly all that it does goes along rows
+_LEAST_IN_ROWS = 0.7
+
+
+def _in_blocks(lines: Sequence[str], emitter: Emitter) -> loop_blocks.Blocks:
+    """Return a step's statements in blocks. Raises `Unsupported` for one that torch's kernels make in less time."""
+    blocks = loop_blocks.blocked(lines)
+    if blocks.share < _LEAST_IN_ROWS and emitter.made["elements"] > MOST_ELEMENTS:
+        raise Unsupported("the body is large, and does not go along rows")
+    return blocks
+
+
 def scan_source(body: Graph, consts: int, carries: int) -> Source:
     """Return the C++ of a scan: inputs (consts, init, xs), outputs (carry, ys). Raises `Unsupported`."""
     types, head = body.in_types, consts + carries
@@ -109,7 +123,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         in_buffer(f"({n}+step*{_size(t)})" if i >= head else n, t.shape, t.dtype, is_carry=consts <= i < head)
         for i, (n, t) in enumerate(zip(names, types, strict=True))
     ]
-    emitter = Emitter(body, value_of, changing={"step", *names[consts:head]})
+    emitter = Emitter(body, value_of, changing={"step", *names[consts:head]}, most_elements=_MOST_IN_LOOP)
     results = emitter.emit(values, range(consts, head))
     declared = [
         _pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True)) if not consts <= i < head
@@ -121,14 +135,16 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
     stores = carry_over([f"(y{i}+step*{_size(t)})" for i, t in enumerate(y_types)], results[carries:])
     stores += carry_over([f"s{i}" for i in range(carries)], results[:carries])
+    blocks = _in_blocks([*emitter.lines, *stores], emitter)
     text = _function(
         len(sizes),
-        [*declared, *emitter.fixed],
+        [*_HOW, *declared, *emitter.fixed],
         "for (int64_t n = 0; n < length; ++n)",
-        ["const int64_t step = reverse ? length - 1 - n : n;", *emitter.lines, *stores],
+        ["const int64_t step = reverse ? length - 1 - n : n;", *blocks.lines],
         emitter.memory,
     )
-    return Source(text, sizes, head, range(consts, head), at_once=_at_once(emitter))
+    carried = range(consts, head)
+    return Source(text, sizes, head, carried, at_once=_at_once(emitter), is_parallel=blocks.are_parallel)
 
 
 _MOST_OF_A_GRAPH = 16384  # elements of what a graph takes and returns together: beyond, kernels in parallel win
@@ -194,16 +210,19 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
         declared.append(_pointer(f"s{i}", i, type, "out"))
         declared.append(_copied(i, len(names) + i, type))
     declared.append(f"int64_t* __restrict__ going = (int64_t*)out[{len(carry_types)}];")
-    test, step = Emitter(cond, value_of), Emitter(body, value_of)
+    test, step = Emitter(cond, value_of), Emitter(body, value_of, most_elements=_MOST_IN_LOOP)
     (holds,) = test.emit([*constants[:cond_consts], *state])
     results = step.emit([*constants[cond_consts:], *state], range(body_consts, body_consts + len(state)))
     tested = [*test.lines, f"if (!({holds.load([])})) {{ *going = 0; break; }}"]
     inner = [*step.lines, *carry_over([f"s{i}" for i in range(len(state))], results)]
-    lines = ["{", *tested, "}", *inner]  # nothing of the test is read after it: both may lie in the same memory
+    blocks = _in_blocks(inner, step)
+    lines = ["{", *tested, "}", *blocks.lines]  # nothing of the test is read after it: both may lie in the same memory
     memory = max(test.memory, step.memory)
-    text = _function(len(sizes), declared, "for (int64_t n = 0; n < length; ++n)", lines, memory)
-    carried = range(len(names), len(sizes))
-    return Source(text, sizes, len(sizes), carried, open_ended=True, at_once=_at_once(test, step))
+    text = _function(len(sizes), [*_HOW, *declared], "for (int64_t n = 0; n < length; ++n)", lines, memory)
+    return Source(
+        text, sizes, len(sizes), range(len(names), len(sizes)), open_ended=True, at_once=_at_once(test, step),
+        is_parallel=blocks.are_parallel,
+    )  # fmt: skip
 
 
 def map_source(body: Graph, shared: int) -> Source:
@@ -256,7 +275,7 @@ def _function(
         for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
     ]
     given = [
-        *([] if caller else ["const int64_t length = given[0];", "const bool reverse = given[1];"]),
+        *([] if caller else ["const int64_t length = given[0];"]),
         "const void* const* in = (const void* const*)(given + 2);",
         f"void* const* out = (void* const*)in + {inputs};",
         *([f"const Memory memory({memory});"] if memory else []),

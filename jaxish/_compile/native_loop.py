@@ -60,18 +60,21 @@ class Loop:
         elif self.source.independent:
             self.native(places, made, length, torch.get_num_threads() if length >= _SHARED_OUT else 1)
         elif length <= self.source.at_once:
-            self.native(places, made, length, reverse)
+            self.native(places, made, length, self._how(reverse))
         else:
             carried = len(self.source.carried)
             strides = [0] * carried + [t.nbytes // length for t in outputs[carried:]]
             self._run_in_parts(places, made, strides, length, reverse)
+
+    def _how(self, reverse: bool = False) -> int:
+        return 2 * (torch.get_num_threads() if self.source.is_parallel else 1) + reverse
 
     def _run_to_its_end(self, inputs: list[int], outputs: list[int]) -> None:
         carried, going = self.source.carried, ctypes.c_int64(1)
         made, count = [*outputs, ctypes.addressof(going)], self.source.at_once
         while True:
             start = time.perf_counter()
-            self.native(inputs, made, count, False)
+            self.native(inputs, made, count, self._how())
             if not going.value:
                 return
             inputs[carried.start : carried.stop] = outputs
@@ -81,13 +84,13 @@ class Loop:
         self, inputs: list[int], outputs: list[int], strides: Sequence[int], length: int, reverse: bool
     ) -> None:
         sliced, carried, done, count = self.source.sliced, self.source.carried, 0, self.source.at_once
-        sizes = [0] * sliced + self.source.sizes[sliced:]
+        sizes, how = [0] * sliced + self.source.sizes[sliced:], self._how(reverse)
         while done < length:
             start = time.perf_counter()
             count = min(count, length - done)
             first = length - done - count if reverse else done
             given = [place + first * size for place, size in zip(inputs, sizes, strict=True)]
-            self.native(given, [p + first * s for p, s in zip(outputs, strides, strict=True)], count, reverse)
+            self.native(given, [p + first * s for p, s in zip(outputs, strides, strict=True)], count, how)
             inputs[carried.start : carried.stop] = outputs[: len(carried)]
             done += count
             count = _next_count(count, time.perf_counter() - start)
