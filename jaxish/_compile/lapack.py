@@ -1,4 +1,4 @@
-"""LAPACK and BLAS in native code: SciPy's, which JAX calls too, reached by their places in memory.
+"""LAPACK and BLAS in native code: SciPy's, which JAX calls too, and torch's products, reached by their places in memory.
 
 A library of native code that calls them has a table of places (`TABLE`), filled when it is loaded: others import no SciPy. Fortran's matrices
 lie column by column: a row-major matrix is its transpose there. Where a triangle or a side can be named instead, nothing
@@ -7,7 +7,10 @@ is copied.
 
 import ctypes
 import functools
+import pathlib
 import re
+
+import torch
 
 _LAPACK = ("potrf", "getrf", "syevd", "gesdd", "geev", "geqrf", "orgqr")
 _BLAS = ("trsm", "gemm")
@@ -41,7 +44,17 @@ def _places() -> list[int]:
     from scipy.linalg import cython_blas, cython_lapack  # pyright: ignore[reportAttributeAccessIssue]
 
     routines = [(cython_lapack, name) for name in _LAPACK] + [(cython_blas, name) for name in _BLAS]
-    return [_place(module.__pyx_capi__[f"{letter}{name}"]) for module, name in routines for letter in "sd"]
+    found = [_place(module.__pyx_capi__[f"{letter}{name}"]) for module, name in routines for letter in "sd"]
+    return [*found[:-2], *(_of_torch(f"{letter}gemm_") or place for letter, place in zip("sd", found[-2:], strict=True))]
+
+
+def _of_torch(name: str) -> int | None:
+    """Return where a routine of BLAS is that torch has (2.9 to 2.13, by MKL): it shares threads with all else."""
+    library = pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        return ctypes.cast(getattr(ctypes.CDLL(str(library)), name), ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None
 
 
 def _place(capsule: object) -> int:

@@ -260,8 +260,9 @@ class _Group:
         is_small = not self.members or largest <= _MOST_IN_ROW * rows
         if not fits or not is_small or (isinstance(member, _Columns) and member.width > _IN_BLOCK):
             return False
-        is_read = member.target not in self.made and any(any(_uses(m.line, [member.target])) for m in self.members)
-        if is_read or not member.keeps_to_rows(self.made if isinstance(member, _Columns) else made):
+        if member.target not in self.made and not all(m.keeps_to_rows({member.target: member.size}) for m in self.members):
+            return False  # it is set in one block before another block reads it
+        if not member.keeps_to_rows(self.made if isinstance(member, _Columns) else made):
             return False
         self.rows, self.made, self.largest = rows, made, largest
         self.members.append(member)
