@@ -5,8 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from expressions import agree_on
 from oracle import agree
+
+import jaxish
+from jaxish._lax.control_flow.scan import Scan
+from jaxish._lax.control_flow.while_loop import While
 
 DOTS = [
     'lax.dot(m,arr([[1, 1], [1, 1]], "int32"))',
@@ -125,3 +130,27 @@ def test_ragged_dots(case):
         return j.lax.ragged_dot_general(*map(j.numpy.asarray, (lhs, rhs, np.array(sizes, "int32"))), which)
 
     agree(program)
+
+
+@pytest.mark.parametrize("axes", [(None, 0), (0, None), (None, 1), (1, None)], ids=str)
+@pytest.mark.parametrize("side", ["matrix times vector", "vector times matrix"])
+def test_a_batch_of_vectors_times_one_matrix_is_a_product_of_two(side, axes):
+    """In graphs, as in a loop that is batched when it has been traced: the matrix is not repeated for each vector."""
+    matrix, vectors = np.arange(16, dtype=np.float32).reshape(4, 4) % 7, np.linspace(-1, 1, 12, dtype=np.float32)
+    vectors = vectors.reshape(3, 4) if 0 in axes else vectors.reshape(4, 3)
+    given = (matrix, vectors) if axes[0] is None else (vectors, matrix)
+    contracted = 1 if side == "matrix times vector" else 0
+
+    def program(j):
+        def function(a, b):
+            matrix, vector = (a, b) if axes[0] is None else (b, a)
+            step = lambda i, v: j.lax.dot_general(matrix, v, (((contracted,), (0,)), ((), ()))) * 0.5 + i
+            return j.lax.fori_loop(0, 3, step, vector)
+
+        return j.jit(j.vmap(function, axes))
+
+    agree(lambda j: program(j)(*given))
+    graph = program(jaxish).trace(*given)._program.closed.graph.module.graph
+    (loop,) = [node.target for node in graph.nodes if isinstance(node.target, While | Scan)]
+    called = {node.target for node in loop.body.module.graph.nodes}
+    assert torch.ops.aten.mm.default in called and torch.ops.aten.bmm.default not in called

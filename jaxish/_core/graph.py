@@ -415,6 +415,10 @@ class Trace(TorchDispatchMode):
                 return func(*args, **kwargs)
         func, args, kwargs = recorded.with_symbolic_zeros(func, args, kwargs)
         remembers = self.fake_mode.shape_env is None
+        if func is torch.ops.aten.bmm.default and remembers:
+            with self:
+                if (product := recorded.product_with_one_matrix(*args)) is not None:
+                    return product
         out = fake_results.result(self.fake_mode, func, args, kwargs) if remembers else func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
             self._record_zeros(out)

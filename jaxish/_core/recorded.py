@@ -32,6 +32,22 @@ def with_symbolic_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return aten._efficientzerotensor.default, (list(zero.shape),), {"dtype": zero.dtype, "device": zero.device}
 
 
+def product_with_one_matrix(a: Tensor, b: Tensor) -> Tensor | None:
+    """Return the products of a batch of vectors and one matrix that is repeated for them: one product of two matrices.
+
+    functorch repeats the matrix where a call of `mm` is batched. None where that is not what these batches of matrices are.
+    """
+    if b.shape[2] == 1 and _is_repeated(a):
+        return aten.mm.default(b.squeeze(2), a.select(0, 0).t()).unsqueeze(2)
+    if a.shape[1] == 1 and _is_repeated(b):
+        return aten.mm.default(a.squeeze(1), b.select(0, 0)).unsqueeze(1)
+    return None
+
+
+def _is_repeated(matrices: Tensor) -> bool:
+    return matrices.stride(0) == 0 and matrices.shape[0] > 1
+
+
 def of_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> _Call:
     """Return a call that reads what has a say in the values of the result `out`, and in how it lies over devices."""
     if func in _ALIKE and getattr(args[0], "laid", None) is None and all(isinstance(n, int) for n in out.shape):
