@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize(
     "given, modules, tries",
     [
-        ({}, "jaxish", "1000"),
+        ({}, "jaxish", "3000"),
         ({}, "torch, jaxish", "300000"),
         ({"GOMP_SPINCOUNT": "77"}, "jaxish", "77"),
         ({"OMP_WAIT_POLICY": "passive"}, "jaxish", "0"),
