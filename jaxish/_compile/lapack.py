@@ -9,6 +9,7 @@ import ctypes
 import functools
 import pathlib
 import re
+from typing import Any
 
 import torch
 
@@ -43,9 +44,12 @@ def connect(library: ctypes.CDLL) -> None:
 def _places() -> list[int]:
     from scipy.linalg import cython_blas, cython_lapack  # pyright: ignore[reportAttributeAccessIssue]
 
+    def place(module: Any, name: str) -> int:
+        of_torch = _of_torch(f"{name}_") if name.endswith("gemm") else None
+        return of_torch or _place(module.__pyx_capi__[name])
+
     routines = [(cython_lapack, name) for name in _LAPACK] + [(cython_blas, name) for name in _BLAS]
-    found = [_place(module.__pyx_capi__[f"{letter}{name}"]) for module, name in routines for letter in "sd"]
-    return [*found[:-2], *(_of_torch(f"{letter}gemm_") or place for letter, place in zip("sd", found[-2:], strict=True))]
+    return [place(module, f"{letter}{name}") for module, name in routines for letter in "sd"]
 
 
 def _of_torch(name: str) -> int | None:

@@ -260,7 +260,8 @@ class _Group:
         is_small = not self.members or largest <= _MOST_IN_ROW * rows
         if not fits or not is_small or (isinstance(member, _Columns) and member.width > _IN_BLOCK):
             return False
-        if member.target not in self.made and not all(m.keeps_to_rows({member.target: member.size}) for m in self.members):
+        readers = [] if member.target in self.made else self.members
+        if not all(reader.keeps_to_rows({member.target: member.size}) for reader in readers):
             return False  # it is set in one block before another block reads it
         if not member.keeps_to_rows(self.made if isinstance(member, _Columns) else made):
             return False
