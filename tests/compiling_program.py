@@ -15,7 +15,7 @@ from jaxish._compile import executable, piecewise
 from jaxish._core import config
 
 x = np.linspace(0, 1, 100_000, dtype=np.float32)  # more than arrays that are written out have
-piecewise._LEAST_IN_ROWS = 2  # so that loops over arrays of this size are never enough
+piecewise.LEAST_IN_ROWS = 2  # so that loops over arrays of this size are never enough
 fused = jaxish.jit(lambda x: jnp.sin(x) * 2 + jnp.cos(x))
 loop = jaxish.jit(lambda c: jaxish.lax.scan(lambda c, _: (c * 1.5 + 1, c), c, None, length=5))
 

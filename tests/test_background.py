@@ -24,7 +24,7 @@ import jaxish, jaxish.numpy as jnp, numpy as np
 from jaxish._compile import background, executable, piecewise
 
 x = np.linspace(0, 1, 100_000, dtype=np.float32)  # more than arrays that are written out have
-piecewise._LEAST_IN_ROWS = 2  # so that loops over arrays of this size are never enough
+piecewise.LEAST_IN_ROWS = 2  # so that loops over arrays of this size are never enough
 
 def function():
     number = np.random.rand()  # so that nobody has compiled it yet
@@ -179,7 +179,7 @@ print([process.poll() is None for process in (*buried, background.compiler()._wo
 def test_ones_that_keep_dying_are_given_up_with_one_warning(monkeypatch):
     monkeypatch.setattr(background, "_WORKER", "import sys; sys.exit(1)")
     monkeypatch.setattr(background, "_compiler", background.Compiler())
-    monkeypatch.setattr(piecewise, "_LEAST_IN_ROWS", 2)
+    monkeypatch.setattr(piecewise, "LEAST_IN_ROWS", 2)
     x = np.linspace(0, 1, 100_000, dtype=np.float32)
     said = []
     monkeypatch.setattr(cache, "warn", said.append)

@@ -21,6 +21,7 @@ from .loop_values import Unsupported, Value, in_buffer
 
 # Index variables are int.
 _MOST_BYTES = 1 << 31
+LEAST_IN_ROWS = 0.7  # of what is done with large arrays, or others do it in fewer passes over memory
 
 
 @dataclass(frozen=True)
@@ -98,14 +99,13 @@ def _at_once(*emitters: Emitter) -> int:
 
 # How a loop runs: backwards or not, and by how many threads what is shared by them.
 _HOW = ["const bool reverse = given[1] & 1;", "const int threads = given[1] >> 1;"]
-_MOST_IN_LOOP = 1 << 22  # elements of all values of a step, where nearly all that it does goes along rows
-_LEAST_IN_ROWS = 0.7
+_MOST_IN_LOOP = 1 << 22  # elements of all values of a step that goes along rows
 
 
 def _in_blocks(lines: Sequence[str], emitter: Emitter) -> loop_blocks.Blocks:
     """Return a step's statements in blocks. Raises `Unsupported` for one that torch's kernels make in less time."""
     blocks = loop_blocks.blocked(lines)
-    if blocks.share < _LEAST_IN_ROWS and emitter.made["elements"] > MOST_ELEMENTS:
+    if blocks.share < LEAST_IN_ROWS and emitter.made["elements"] > MOST_ELEMENTS:
         raise Unsupported("the body is large, and does not go along rows")
     return blocks
 

@@ -16,14 +16,13 @@ from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
 from . import loop_sources, native_loop, onednn, pieces
-from .loop_sources import Source
+from .loop_sources import LEAST_IN_ROWS, Source
 from .loop_values import Unsupported
 from .pieces import Piece
 
 _MOST_ELEMENTS, _MOST_WORK = 1 << 25, 1 << 28  # that a piece stores, and computes
 _MOST_NODES = 1500  # of one file: the compiler takes some four seconds
 _MOST_LEFT = 0.05  # of what a compiler would compute together
-_LEAST_IN_ROWS = 0.7  # of what is done with large arrays, or a compiler may do it in fewer passes over memory
 
 
 # torch puts these off until the numbers are read, of which C++ knows nothing.
@@ -48,7 +47,7 @@ def compiled(body: Graph, name: str) -> Piecewise | None:
     done = {node for piece in parts.pieces if piece.form in functions for node in piece.nodes}
     left = parts.apart | {node for piece in parts.pieces for node in piece.nodes if node not in done}
     for piece in parts.pieces:
-        if piece.form in functions and forms[piece.form].source.in_rows < _LEAST_IN_ROWS:
+        if piece.form in functions and forms[piece.form].source.in_rows < LEAST_IN_ROWS:
             left |= parts.large.intersection(piece.nodes)
     return Piecewise(_joined(body, parts.steps, functions), len(left) <= _MOST_LEFT * len(left | done))
 
