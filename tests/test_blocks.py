@@ -178,7 +178,7 @@ def test_loops_whose_steps_are_in_blocks(program, loop, compiled, monkeypatch):
             return j.numpy.sin(c * 0.9 + b + abs(made[0]).mean()), made
 
         if loop != "while":
-            return j.lax.scan(step, x, np.float32([0.1, 0.2, -0.4]), reverse=loop == "reverse")
+            return j.lax.scan(step, x, np.array([0.1, 0.2, -0.4], np.float32), reverse=loop == "reverse")
         start = j.tree.map(j.numpy.zeros_like, step(j.numpy.asarray(x))[1])
         return j.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, *step(s[1])), (0, j.numpy.asarray(x), start))
 
