@@ -175,14 +175,14 @@ def test_loops_whose_steps_are_in_blocks(program, loop, compiled, monkeypatch):
     def run(j):
         def step(c, b=0.1):
             made = jax.tree.leaves(program(j)(c))
-            return j.numpy.sin(c * 0.9 + b + abs(made[0]).mean()), made
+            return c * 0.9 + b + abs(made[0]).mean() * 0.01, made
 
         if loop != "while":
             return j.lax.scan(step, x, np.array([0.1, 0.2, -0.4], np.float32), reverse=loop == "reverse")
         start = j.tree.map(j.numpy.zeros_like, step(j.numpy.asarray(x))[1])
         return j.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, *step(s[1])), (0, j.numpy.asarray(x), start))
 
-    x = RANDOM.normal(size=(10, 26)).astype(np.float32)
+    x = np.random.default_rng(4).normal(size=(10, 26)).astype(np.float32)
     agree(run, rtol=3e-4, atol=1e-4)
     assert "for (int block" in texts[-1]
 
