@@ -255,7 +255,6 @@ class _Group:
         """Take a statement if it may be one of the group; tell whether it is."""
         rows = math.gcd(self.rows, member.count)
         fits = rows in (self.rows, member.count) if self.members else member.work >= _FEW
-        fits = fits and (member.each > 0 or member.target in self.kinds)  # of what becomes of parts
         made, largest = {**self.made, member.target: member.size}, max(self.largest, member.work)
         is_small = not self.members or largest <= _MOST_IN_ROW * rows
         if not fits or not is_small or (isinstance(member, _Columns) and member.width > _IN_BLOCK):

@@ -46,10 +46,10 @@ class NativeLoop:
         function.restype = None
         return function
 
-    def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int = 1, how: int = 2) -> None:
+    def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int, how: int) -> None:
         """Run the loop on contiguous inputs, filling contiguous outputs.
 
-        `how` is by how many threads, and of a loop whose steps follow each other twice that, and one more if it runs in reverse.
+        `how` is the number of threads; of a loop whose steps follow each other twice that, and one more if it runs in reverse.
         """
         self.function(packer(2 + len(inputs) + len(outputs))(length, how, *inputs, *outputs))
 

@@ -33,19 +33,12 @@ def with_symbolic_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def product_with_one_matrix(a: Tensor, b: Tensor) -> Tensor | None:
-    """Return the products of a batch of vectors and one matrix that is repeated for them: one product of two matrices.
+    """Return the products of one matrix that is repeated (`a`) and a batch of vectors (`b`): one product of two matrices.
 
-    functorch repeats the matrix where a call of `mm` is batched. None where that is not what these batches of matrices are.
+    functorch repeats the matrix where a call of `mm` is batched. None where these are other batches of matrices.
     """
-    if b.shape[2] == 1 and _is_repeated(a):
-        return aten.mm.default(b.squeeze(2), a.select(0, 0).t()).unsqueeze(2)
-    if a.shape[1] == 1 and _is_repeated(b):
-        return aten.mm.default(a.squeeze(1), b.select(0, 0)).unsqueeze(1)
-    return None
-
-
-def _is_repeated(matrices: Tensor) -> bool:
-    return matrices.stride(0) == 0 and matrices.shape[0] > 1
+    is_repeated = a.stride(0) == 0 and a.shape[0] > 1
+    return aten.mm.default(b.squeeze(2), a.select(0, 0).t()).unsqueeze(2) if is_repeated and b.shape[2] == 1 else None
 
 
 def of_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> _Call:
