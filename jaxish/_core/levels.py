@@ -32,6 +32,13 @@ def has_derivative(tensor: Tensor) -> bool:
     return False
 
 
+def unwrap_dead(tensor: Tensor) -> Tensor:
+    """Return what is under the wrappers of derivatives that are over: torch.func wraps all that is computed at a level."""
+    while (inner := functorch.unwrap_if_dead(tensor)) is not tensor:
+        tensor = inner
+    return tensor
+
+
 def is_fake(tensor: Tensor) -> bool:
     """Tell whether `tensor` belongs to a trace, so that it has no value."""
     return isinstance(base_of(tensor), FakeTensor)

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import axes, duals, functorch, graph
+from . import axes, duals, functorch, graph, levels
 from .boxes import Box
 from .graph import Graph, TensorType
 from .target import Target
@@ -279,7 +279,7 @@ class _Apply(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
         # A pullback may be called after its level has ended. torch's own operators then see through the dead
         # wrappers of saved tensors; a primitive that is not one of them has to unwrap them itself.
-        saved = tuple(map(_unwrap_dead, ctx.saved_tensors))
+        saved = tuple(map(levels.unwrap_dead, ctx.saved_tensors))
         if all(c is None for c in cotangents):
             return (None,) * (ctx.count + 1)
         with duals.typed_numbers():
@@ -330,12 +330,6 @@ def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor,
     if not duals.is_possible():
         return tuple(apart)
     return tuple(r.contiguous() if 0 in r.stride() and r.numel() > 1 else r for r in apart)
-
-
-def _unwrap_dead(tensor: Tensor) -> Tensor:
-    while (inner := functorch.unwrap_if_dead(tensor)) is not tensor:
-        tensor = inner
-    return tensor
 
 
 def popped_axis() -> Any:

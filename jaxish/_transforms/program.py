@@ -21,6 +21,7 @@ from .._core.array import Array, as_array, from_kind, number, tensor_of
 from .._core.avals import ShapedArray, ShapeDtypeStruct
 from .._core.cells import unaffected
 from .._core.graph import ClosedGraph, Graph, TensorType
+from .._core.levels import unwrap_dead
 from .._core.primitive import Dims, Primitive, popped_axis
 from .._core.refs import Ref, RefArgument
 from .._devices import laid
@@ -113,7 +114,7 @@ class Program:
 
     @functools.cached_property
     def _captured(self) -> tuple[Tensor, ...]:
-        return tuple(map(laid.plain, self.closed.captured))
+        return tuple(laid.plain(unwrap_dead(t)) for t in self.closed.captured)  # compiled code reads their memory
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """Return the function's result for the tensors of its array arguments."""
