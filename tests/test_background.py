@@ -330,9 +330,9 @@ def test_a_fork_compiles_a_loop_that_its_parent_is_compiling(tmp_path):
     program = """
 from jaxish._compile import loop_compiler, native_loop
 native_loop._PATIENCE = 0
-begun = loop_compiler.begun
+begin = loop_compiler.started
 started = []
-loop_compiler.begun = lambda *given: started.append(os.getpid()) or begun(*given)
+loop_compiler.started = lambda *given: started.append(os.getpid()) or begin(*given)
 x = jnp.ones(20000, int)  # a loop in a smaller graph is compiled with it
 loop = jaxish.jit(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, c: c * 3 + i, x))
 print(int(loop(x)[0]), started == [os.getpid()], flush=True)

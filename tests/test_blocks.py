@@ -169,8 +169,8 @@ def test_a_function_that_gives_up_has_threads(compiled):
 @pytest.mark.parametrize("loop", ["scan", "reverse", "while"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_loops_whose_steps_are_in_blocks(program, loop, compiled, monkeypatch):
-    begun, texts = loop_compiler.begun, []
-    monkeypatch.setattr(loop_compiler, "begun", lambda text, *name: texts.append(text) or begun(text, *name))
+    kept, texts = loop_compiler.kept, []
+    monkeypatch.setattr(loop_compiler, "kept", lambda text: texts.append(text) or kept(text))
 
     def run(j):
         def step(c, b=0.1):

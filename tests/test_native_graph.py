@@ -1,5 +1,6 @@
 """Small graphs as one C++ function: what the default tier runs them by."""
 
+import dataclasses
 import gc
 import time
 
@@ -16,7 +17,7 @@ from jaxish._compile import (
     loop_compiler,
     loop_sources,
     lowering,
-    native_loop,
+    native_graph,
     registry,
     structured,
 )
@@ -175,7 +176,7 @@ def test_a_graph_that_calls_python_in_all_branches_is_left_to_the_backend():
     call = lambda x: jaxish.pure_callback(refused, x, x)
     body = graph_of(lambda x: jaxish.lax.cond(x[0, 0] > 0, call, lambda x: call(-x), x))
     with pytest.raises(Unsupported):
-        native_loop.Whole(body, "f", pytest.fail, pytest.fail).run_when_compiled()
+        native_graph.Whole(body, "f", pytest.fail, pytest.fail).run_when_compiled()
 
 
 def test_large_graphs_are_left_to_the_backend():
@@ -191,7 +192,7 @@ def long_scan(x):
 )
 def test_what_is_not_written_out_is_left_to_the_backend(function):
     with pytest.raises(Unsupported):
-        native_loop.Whole(graph_of(lambda x: function(x)), "f", pytest.fail, pytest.fail).run_when_compiled()
+        native_graph.Whole(graph_of(lambda x: function(x)), "f", pytest.fail, pytest.fail).run_when_compiled()
 
 
 def test_calls_run_step_by_step_beside_a_compiler_that_takes_long(automatic, monkeypatch):
@@ -204,8 +205,8 @@ def test_calls_run_step_by_step_beside_a_compiler_that_takes_long(automatic, mon
     jitted(X)  # whose inner loop waits for its own compiler
     for name in ("_PATIENCE", "_RUNS_TO_WAIT_FOR"):
         monkeypatch.setattr(executable, name, 0)
-    started, begun, at_work = [], loop_compiler.begun, [True]
-    monkeypatch.setattr(loop_compiler, "begun", lambda *given: started.append(given) or begun(*given))
+    started, begin, at_work = [], loop_compiler.started, [True]
+    monkeypatch.setattr(loop_compiler, "started", lambda *given: started.append(given) or begin(*given))
     monkeypatch.setattr(loop_compiler, "has_room", lambda: True)
     monkeypatch.setattr(loop_compiler.Build, "is_running", property(lambda build: bool(at_work)))
     monkeypatch.setattr(
@@ -287,3 +288,71 @@ def test_a_loop_whose_equal_ends_while_it_is_lowered(monkeypatch):
 
     monkeypatch.setattr(Trace, "emit", emit_at_a_collection)
     assert len(structured.types_in(lowering.lowered(second, target))) == 1 and not equals
+
+
+def waves(j, count, salt):
+    """Small functions that no other test has compiled."""
+    return [j.jit(lambda x, n=n: j.numpy.sin(x + salt) * n + j.numpy.roll(x, n)) for n in range(1, count + 1)]
+
+
+def compiled_when_called(functions, x):
+    """Call the functions in turn until each is C++; return the last results."""
+    deadline = time.monotonic() + 200
+    while True:
+        results = [f(x) for f in functions]
+        bodies = [made.closed.graph for f in functions for made in f._programs.values()]
+        if all(function_of(body) == "written" for body in bodies):
+            return results
+        assert time.monotonic() < deadline
+
+
+@pytest.fixture
+def fresh_cache(tmp_path):
+    with config.cache_dir(str(tmp_path)):
+        yield
+
+
+@pytest.mark.usefixtures("automatic", "fresh_cache")
+def test_graphs_that_wait_for_a_compiler_are_compiled_together(monkeypatch):
+    started, start = [], loop_compiler.started
+    monkeypatch.setattr(loop_compiler, "started", lambda *given: started.append(given) or start(*given))
+    monkeypatch.setattr(loop_compiler, "has_room", lambda: not any(b.is_running for b in loop_compiler._builds))
+    salt = np.float32(np.random.rand())
+    functions = waves(jaxish, 12, salt)
+    for found, f in zip(compiled_when_called(functions, X), waves(jax, 12, salt), strict=True):
+        np.testing.assert_allclose(found, f(X), rtol=1e-6, atol=1e-6)
+    assert len(started) < 6
+    for again in (functions, waves(jaxish, 12, salt)):  # from memory, and as another process finds them
+        started.clear()
+        for found, f in zip(compiled_when_called(again, X), waves(jax, 12, salt), strict=True):
+            np.testing.assert_allclose(found, f(X), rtol=1e-6, atol=1e-6)
+        assert not started
+        functions.clear()
+        again.clear()
+        gc.collect()
+
+
+@pytest.mark.usefixtures("automatic", "fresh_cache")
+def test_a_graph_that_cannot_be_compiled_does_no_harm_to_those_in_its_file(monkeypatch, caplog):
+    """Only a mistake of ours is one."""
+    source = loop_sources.graph_source
+
+    def written(body, name):
+        found = source(body, name)
+        return dataclasses.replace(found, function=found.function + "no C++") if name == "unfit" else found
+
+    def unfit(x):
+        return jaxish.numpy.cos(x + salt)
+
+    monkeypatch.setattr(loop_sources, "graph_source", written)
+    salt = np.float32(np.random.rand())
+    first, *functions = waves(jaxish, 4, salt)
+    refused = jaxish.jit(unfit)
+    for f in (first, refused, *functions) * 2:
+        f(X)
+    for found, f in zip(compiled_when_called([first, *functions], X), waves(jax, 4, salt), strict=True):
+        np.testing.assert_allclose(found, f(X), rtol=1e-6, atol=1e-6)
+    deadline = time.monotonic() + 100
+    while "goes on without" not in caplog.text:
+        np.testing.assert_allclose(refused(X), np.cos(X + salt), rtol=1e-5, atol=1e-6)
+        assert time.monotonic() < deadline

@@ -545,7 +545,7 @@ def switching(monkeypatch):
         if self.asked < 4:
             return None
         found = self._body.cache[self._entry]
-        if isinstance(found, native_loop._Awaited):
+        if isinstance(found, native_loop.Awaited):
             found = self._body.cache[self._entry] = found.settled(self._source)
         self.is_over = found is None
         switched.extend([found] * (not self.is_over))

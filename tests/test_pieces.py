@@ -10,7 +10,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, executable, native_loop, onednn, pieces, piecewise
+from jaxish._compile import background, executable, loop_compiler, onednn, pieces, piecewise
 from jaxish._core import graph, machine
 
 RANDOM = np.random.default_rng(0)
@@ -332,5 +332,5 @@ def test_primitives_of_users_are_part_of_pieces(automatic):
 
 
 def test_without_what_compiles_the_operators_run(automatic, monkeypatch):
-    monkeypatch.setattr(native_loop.loop_compiler, "begun", lambda *_: None)
+    monkeypatch.setattr(loop_compiler, "begun", lambda *_: None)
     assert piecewise.compiled(graph_of(norms(jaxish), X), "norms") is None

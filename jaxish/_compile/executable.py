@@ -31,8 +31,9 @@ from .._core.rewriting import rewritten
 from .._core.target import PIECES
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
-from . import background, loop_sources, loop_values, lowering, native_loop, piecewise, progress, registry, structured
+from . import background, loop_sources, lowering, native_graph, native_loop, piecewise, progress, registry, structured
 from .factored import rewriting
+from .loop_values import Unsupported
 
 # What is waited for at the second call where a graph has loops: a compiler that needs this many seconds, as most do, or as
 # long as so many runs step by step would take. Longer it is at work beside the calls.
@@ -123,11 +124,11 @@ class Executable:
             return None
         try:
             return self._in_writing().run_when_compiled()
-        except loop_values.Unsupported:
+        except Unsupported:
             return None
 
-    def _in_writing(self) -> native_loop.Whole:
-        return native_loop.Whole(self.body, self.name, self._run_long, self._run_with_host)
+    def _in_writing(self) -> native_graph.Whole:
+        return native_graph.Whole(self.body, self.name, self._run_long, self._run_with_host)
 
     def _run_long(self, *tensors: Tensor) -> Sequence[Tensor]:
         """Run a graph whose loops take so long that they are to be interrupted: by themselves, in parts."""
@@ -180,11 +181,11 @@ class Executable:
             self._submit()
         return self.run(*tensors)
 
-    def _run_until_written(self, whole: native_loop.Whole, *tensors: Tensor) -> Sequence[Tensor]:
+    def _run_until_written(self, whole: native_graph.Whole, *tensors: Tensor) -> Sequence[Tensor]:
         """Run directly until the graph is a C++ function; a graph that is not written out is handed to the worker."""
         try:
             run = whole.run(max(_PATIENCE, _RUNS_TO_WAIT_FOR * self._seconds))
-        except loop_values.Unsupported:
+        except Unsupported:
             self._submit()
             return self.run(*tensors)
         if run is None:

@@ -76,9 +76,26 @@ def compile_source(source: str) -> NativeLoop | None:
 
 def begun(source: str, name: str = "a loop") -> "Build | NativeLoop | None":
     """Take a loop from the cache on disk, or start the compiler; None where there is none. Raises `cache.Unusable`."""
+    return kept(source) or started(source, name)
+
+
+def kept(source: str) -> NativeLoop | None:
+    """Return the library of this file, or of one that has its functions too, if there is one already. Raises `cache.Unusable`."""
+    compiler = machine.compiler()
+    return None if compiler is None else _kept(cache.key_of(_command(compiler, source), source))
+
+
+def started(source: str, name: str, parts: Sequence[str] = ()) -> "Build | None":
+    """Start the compiler; None where there is none. `parts` are files whose functions this one has. Raises `cache.Unusable`."""
     compiler = machine.compiler()
     if compiler is None:
         return None
+    command = _command(compiler, source)
+    keys = [cache.key_of(_command(compiler, part), part) for part in parts]
+    return Build(cache.key_of(command, source), command, source, name, keys)
+
+
+def _command(compiler: str, source: str) -> list[str]:
     # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
     command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off"]
     command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
@@ -86,15 +103,27 @@ def begun(source: str, name: str = "a loop") -> "Build | NativeLoop | None":
         command += ["-fno-gcse", "-fno-gcse-after-reload"]
     if "#pragma omp" in source:
         command.append(_OPENMP)
-    key = cache.key_of(command, source)
+    return command
+
+
+def _kept(key: str) -> NativeLoop | None:
     loop = _loaded.get(key) or _from_cache(key)
     if loop is None:
-        return Build(key, command, source, name)
-    _loaded[key] = loop
+        whole = cache.read_text(_place_of(key))
+        loop = None if whole is None else _kept(whole)
+    if loop is not None:
+        _loaded[key] = loop
     return loop
 
 
+def _place_of(key: str) -> str:
+    """Return the key of the text that says in which file a function is."""
+    return cache.key_of("the place of", key)
+
+
 def _from_cache(key: str) -> NativeLoop | None:
+    if not cache.has(key):
+        return None
     with cache.scratch() as folder:
         if cache.read(key, folder):
             try:
@@ -115,10 +144,10 @@ def has_room() -> bool:
 
 
 class Build:
-    """A compiler at work on a loop. It is ended when nobody waits for it any more, and with the process."""
+    """A compiler at work on a file. It is ended when nobody waits for it any more, and with the process."""
 
-    def __init__(self, key: str, command: Sequence[str], source: str, name: str) -> None:
-        self._key = key
+    def __init__(self, key: str, command: Sequence[str], source: str, name: str, parts: Sequence[str]) -> None:
+        self._key, self._parts = key, [part for part in parts if part != key]
         with cache.scratch(lasting=True) as self._folder:  # not for as long as the context: a fork would end its copy
             text, self._library = self._folder / "loop.cpp", self._folder / "loop.so"
         try:
@@ -132,6 +161,7 @@ class Build:
         self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
         self._begun = time.monotonic()
         self._tell = progress.begun(name)
+        self._outcome: NativeLoop | RuntimeError | None = None  # which several may ask for
         self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
         _builds.add(self)
 
@@ -147,9 +177,11 @@ class Build:
 
     def loop(self) -> NativeLoop | None:
         """Return the loop if it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""
+        if isinstance(self._outcome, RuntimeError):
+            raise self._outcome
         process = self._running[0]
-        if process.poll() is None:
-            return None
+        if self._outcome is not None or process.poll() is None:
+            return self._outcome
         try:
             loop = NativeLoop(self._library)
         except OSError:
@@ -161,14 +193,18 @@ class Build:
             self._end()
             cache.check_room()
             self._tell("could not be compiled")
-            raise RuntimeError(f"{process.args[0]} could not compile a loop: {said}") from None  # pyright: ignore
+            self._outcome = RuntimeError(f"{process.args[0]} could not compile a loop: {said}")  # pyright: ignore
+            raise self._outcome from None
         for name in ("loop.cpp", "said"):
             (self._folder / name).unlink(missing_ok=True)  # another thread may have been here
         cache.write(self._key, self._folder)
+        for part in self._parts:
+            cache.write_text(_place_of(part), self._key)
         self._end()
         if _loaded.get(self._key) is None:  # another thread may have been here
             self._tell("runs compiled")
-        _loaded[self._key] = loop
+        _loaded.update(dict.fromkeys([self._key, *self._parts], loop))
+        self._outcome = loop
         return loop
 
     def wait(self) -> None:

@@ -6,11 +6,11 @@ What is written out within, step by step, loop_nodes.py says. Raises `Unsupporte
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from .._core import graph
+from .._core import cache, graph
 from .._core.graph import Graph, TensorType
 from . import lapack, loop_blocks, loop_complex, loop_matrices, loop_products
 from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
@@ -32,7 +32,7 @@ class Source:
     the steps that it is told to, and says in a last result, an integer, whether there are more. `at_once` is how many
     steps take little time, by the elements that a step computes. `loops` is how many others there are within. Steps
     that are `independent` are made by several threads at once. Loops over arrays are shared by threads if it `is_parallel`;
-    the share `in_rows` of what they do goes along rows (`loop_blocks.Blocks`).
+    the share `in_rows` of what they do goes along rows (`loop_blocks.Blocks`). `symbol` is the function's name.
     """
 
     function: str
@@ -46,10 +46,18 @@ class Source:
     independent: bool = False
     is_parallel: bool = False
     in_rows: float = 0
+    symbol: str = "loop"
 
     def bytes_of_inputs(self, length: int) -> list[int]:
         """Return how many bytes the inputs of a loop of this length have."""
         return [*self.sizes[: self.sliced], *(size * length for size in self.sizes[self.sliced :])]
+
+    def apart(self) -> "Source":
+        """Return this with a name by its text, so that it may be in one file with others."""
+        symbol = f"graph_{cache.key_of(self.function)}"
+        return replace(
+            self, function=self.function.replace(_WHOLE.format("loop"), _WHOLE.format(symbol)), symbol=symbol
+        )
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Small loops as one C++ function: when they are, and how they are called.
+"""Small loops as one C++ function: when they are, and how they are called (small graphs: native_graph.py).
 
 A loop whose body does a few dozen operations on a few numbers spends all its time between them: 1 to 5 µs a step
 when Python drives compiled steps, 3 ns when the loop is native. loop_sources.py writes such a loop out as C++, and
@@ -26,9 +26,8 @@ from torch import Tensor
 
 from .._core import cache, config, debugging, forks
 from .._core.graph import Graph, TensorType
-from . import loop_compiler, loop_sources
-from .loop_compiler import Build, NativeLoop, packer
-from .loop_control_flow import CALLS_HOST
+from . import loop_compiler
+from .loop_compiler import Build, NativeLoop
 from .loop_sources import Source
 from .loop_values import Unsupported
 
@@ -46,13 +45,13 @@ class Loop:
         self, inputs: Sequence[Tensor], types: Sequence[TensorType], length: int = 0, reverse: bool = False
     ) -> list[Tensor]:
         """Run the loop and return its results, which are of these types."""
-        outputs = [_uninitialized(t.shape, _strides(t.shape), t.dtype) for t in types]
+        outputs = [uninitialized(t.shape, strides_of(t.shape), t.dtype) for t in types]
         self.fill(outputs, inputs, length, reverse)
         return outputs
 
     def fill(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], length: int = 0, reverse: bool = False) -> None:
         """Run the loop and write its results into contiguous tensors. It may be interrupted about every 50 ms."""
-        given, places = _placed(inputs)
+        given, places = placed(inputs)
         assert [t.nbytes for t in given] == self.source.bytes_of_inputs(length)
         made = [t.data_ptr() for t in outputs]
         if self.source.open_ended:
@@ -99,15 +98,15 @@ class Loop:
 _SHARED_OUT = 1 << 15  # steps, from which on it pays to start threads
 
 # torch's fastest way to memory, by which Inductor's code gets its own (2.9 to 2.13): a quarter of torch.empty's time.
-_uninitialized = torch._C._dynamo.guards._empty_strided_cpu  # pyright: ignore[reportAttributeAccessIssue]
+uninitialized = torch._C._dynamo.guards._empty_strided_cpu  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @functools.cache
-def _strides(shape: torch.Size) -> tuple[int, ...]:
+def strides_of(shape: torch.Size) -> tuple[int, ...]:
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def _placed(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], list[int]]:
+def placed(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], list[int]]:
     """Return the tensors, made contiguous, and where they lie as long as they are kept."""
     tensors = [t.contiguous() for t in tensors]
     places = [t.data_ptr() for t in tensors]
@@ -136,17 +135,17 @@ def ready(
         return None
     entry = ("native loop", key)
     if tier == "auto" and not at_once and entry not in body.cache:
-        body.cache[entry] = _Awaited()
+        body.cache[entry] = Awaited()
         return None
     found = body.cache.get(entry)
-    if isinstance(found, _Awaited):
-        if _beside.a_whole and not at_once and not found.is_begun:
+    if isinstance(found, Awaited):
+        if is_beside_a_whole() and not at_once and not found.is_begun:
             return None
-        waits = at_once or tier == "compiled" or (waits and not _beside.a_whole)
+        waits = at_once or tier == "compiled" or (waits and not is_beside_a_whole())
         found = body.cache[entry] = found.settled(source) if waits else found.looked_at(source)
     elif entry not in body.cache:
         found = body.cache[entry] = _compiled(source)
-    return None if isinstance(found, _Awaited) else found
+    return None if isinstance(found, Awaited) else found
 
 
 class _Beside(threading.local):
@@ -166,118 +165,24 @@ def beside_a_whole() -> Iterator[None]:
         _beside.a_whole = before
 
 
-class Whole:
-    """A small graph on its way to be one C++ function.
-
-    Where that gives up, nothing has happened, and the call is made anew: `when_long`, or, if it calls Python, `with_host`.
-    """
-
-    def __init__(
-        self,
-        body: Graph,
-        name: str,
-        when_long: Callable[..., Sequence[Tensor]],
-        with_host: Callable[..., Sequence[Tensor]],
-    ) -> None:
-        self._body, self._name, self._when_long, self._with_host = body, name, when_long, with_host
-        self._found: _Awaited | Loop | None = _Awaited()
-
-    def run(self, patience: float = math.inf) -> Callable[..., Sequence[Tensor]] | None:
-        """Return the function if it is compiled; where there are loops in it, so many seconds after it was begun.
-
-        Raises `Unsupported` where there will be none.
-        """
-        if isinstance(self._found, _Awaited):
-            if _beside.a_whole and not self._found.is_begun:
-                return None
-            self._found = self._found.looked_at(self._source)
-        if isinstance(self._found, _Awaited) and self._found.loops:
-            self._found = self._found.settled(self._source, patience)
-        return self._function()
-
-    def run_when_compiled(self) -> Callable[..., Sequence[Tensor]]:
-        """Return the function. Raises `Unsupported` where there is none."""
-        if isinstance(self._found, _Awaited):
-            self._found = self._found.settled(self._source)
-        found = self._function()
-        assert found is not None
-        return found
-
-    def _source(self) -> Source:
-        return loop_sources.graph_source(self._body, self._name)
-
-    def _function(self) -> Callable[..., Sequence[Tensor]] | None:
-        found = self._found
-        if found is None:
-            raise Unsupported("the graph is not written out")
-        if isinstance(found, _Awaited):
-            return None
-        native = found.native
-        if not found.source.open_ended:
-            return called(native, "loop", self._body, found.source)
-        made = [(t.shape, _strides(t.shape), t.dtype) for t in self._body.out_types]
-        pack = packer(2 + len(self._body.in_types) + len(made) + 1)
-
-        def counted(*tensors: Tensor) -> Sequence[Tensor]:
-            kept, places = _placed(tensors)
-            results, over = [_uninitialized(*m) for m in made], ctypes.c_int64(0)
-            threads = torch.get_num_threads() if found.source.is_parallel else 1
-            native.function(pack(1, threads, *places, *[t.data_ptr() for t in results], ctypes.addressof(over)))
-            if not over.value:
-                return results
-            return (self._with_host if over.value == CALLS_HOST else self._when_long)(*kept)
-
-        return counted
+def is_beside_a_whole() -> bool:
+    """Tell whether a compiler is at work on what this is a part of."""
+    return _beside.a_whole
 
 
-def called(native: NativeLoop, name: str, body: Graph, source: Source) -> Callable[..., Sequence[Tensor]]:
-    """Return what calls the C++ function that a graph has become."""
-    made = [(t.shape, _strides(t.shape), t.dtype) for t in body.out_types]
-    pack, function = packer(2 + len(body.in_types) + len(made)), native.named(name)
-    is_parallel = source.is_parallel
-
-    def written(*tensors: Tensor) -> Sequence[Tensor]:
-        places = [t.data_ptr() for t in tensors if t.is_contiguous()]
-        if len(places) < len(tensors) or 0 in places:
-            _kept, places = _placed(tensors)
-        results = [_uninitialized(*m) for m in made]
-        threads = torch.get_num_threads() if is_parallel else 1
-        function(pack(1, threads, *places, *[t.data_ptr() for t in results]))  # without a call in Python
-        return results
-
-    written.native = native  # pyright: ignore[reportFunctionMemberAccess]  # without which there is no function
-    return written
-
-
-def compiled_together(functions: Sequence[str], name: str) -> NativeLoop | None:
-    """Return the library of these C++ functions when it is compiled, None where it cannot be. Raises `cache.Unusable`."""
-    text = loop_sources.file_of(functions)
-    with _one_at_a_time:
-        native = loop_compiler.begun(text, name)
-    while isinstance(native, Build):
-        native.wait()
-        try:
-            with _one_at_a_time:
-                native = native.loop() or native
-        except RuntimeError as error:
-            _tell_of(error)
-            return None
-    return native
-
-
-def _tell_of(error: RuntimeError) -> None:
+def tell_of(error: RuntimeError) -> None:
     _log.warning("jaxish goes on without a C++ function: %s", error)  # what runs now goes on: slower, and right
 
 
 def _compiled(source: Callable[[], Source]) -> Loop | None:
-    found = _Awaited().settled(source)
-    return None if isinstance(found, _Awaited) else found
+    found = Awaited().settled(source)
+    return None if isinstance(found, Awaited) else found
 
 
 def upcoming(body: Graph, key: Hashable, source: Callable[[], Source]) -> "Upcoming | None":
     """Return what to ask between steps for the native loop over `body`; None where there will not be one."""
     entry = ("native loop", key)
-    is_awaited = isinstance(body.cache.get(entry), _Awaited) and config.jit_tier.value == "auto"
+    is_awaited = isinstance(body.cache.get(entry), Awaited) and config.jit_tier.value == "auto"
     return Upcoming(body, entry, source) if is_awaited and not debugging.is_on() else None
 
 
@@ -295,25 +200,25 @@ class Upcoming:
     def __init__(self, body: Graph, entry: Hashable, source: Callable[[], Source]) -> None:
         self.is_over = False
         self._body, self._entry, self._source = body, entry, source
-        self._due = time.perf_counter() + (_PATIENCE_BESIDE if _beside.a_whole else _PATIENCE)
+        self._due = time.perf_counter() + (_PATIENCE_BESIDE if is_beside_a_whole() else _PATIENCE)
 
     def __call__(self) -> Loop | None:
         """Return the native loop if it is there; have it compiled if this loop takes long."""
-        if time.perf_counter() < self._due or not _one_at_a_time.acquire(blocking=False):
+        if time.perf_counter() < self._due or not one_at_a_time.acquire(blocking=False):
             return None
         try:
             found = self._body.cache[self._entry]
-            if isinstance(found, _Awaited):  # else another thread was here
+            if isinstance(found, Awaited):  # else another thread was here
                 found = self._body.cache[self._entry] = self._advanced(found)
         finally:
-            _one_at_a_time.release()
+            one_at_a_time.release()
         if isinstance(found, Loop):
             return found
         self.is_over = found is None
         self._due = time.perf_counter() + _PAUSE
         return None
 
-    def _advanced(self, awaited: "_Awaited") -> "Loop | _Awaited | None":
+    def _advanced(self, awaited: "Awaited") -> "Loop | Awaited | None":
         try:
             return awaited.advanced(self._source)
         except RuntimeError as error:  # the loop goes on as it runs now: slower, and right
@@ -321,12 +226,12 @@ class Upcoming:
             return None
 
 
-_one_at_a_time = threading.RLock()  # held where compilers are started and looked at
-forks.wait_for(_one_at_a_time)
+one_at_a_time = threading.RLock()  # held where compilers are started and looked at
+forks.wait_for(one_at_a_time)
 
 
-class _Awaited:
-    """A loop that has run, and for which a compiler may be at work."""
+class Awaited:
+    """What is to be C++, and for which a compiler may be at work."""
 
     def __init__(self) -> None:
         self._source: Source | None = None
@@ -340,47 +245,59 @@ class _Awaited:
 
     @property
     def loops(self) -> int:
-        """How many loops there are within what is compiled, as far as it is known."""
-        return 0 if self._source is None else self._source.loops
+        """How many loops there are within what is being compiled."""
+        return 0 if self._source is None or self._build is None else self._source.loops
 
-    def advanced(self, source: Callable[[], Source]) -> "Loop | _Awaited | None":
-        """Start the compiler, or look at it. Return the loop when it is there, None where there will be none."""
+    def advanced(self, source: Callable[[], Source], may_start: bool = True) -> "Loop | Awaited | None":
+        """Start the compiler if that is allowed, or look at it. Return the loop when it is there, None where there will be none."""
         try:
-            if self._build is None or self._process != os.getpid():
-                self._source, self._process = source(), os.getpid()
-                native = loop_compiler.begun(self._source.text, self._source.name)
-                if not isinstance(native, Build):
-                    return None if native is None else Loop(native, self._source)
-                self._build = native
-            native, known = self._build.loop(), self._source
+            return self._advanced(source, may_start)
         except Unsupported:
             return None
         except cache.Unusable as error:
             cache.warn(str(error))
             return None
-        assert known is not None
-        return self if native is None else Loop(native, known)
 
-    def looked_at(self, source: Callable[[], Source]) -> "Loop | _Awaited | None":
+    def _advanced(self, source: Callable[[], Source], may_start: bool) -> "Loop | Awaited | None":
+        if self._build is not None and self._process == os.getpid():
+            assert self._source is not None
+            native = self._build.loop()
+            return self if native is None else Loop(native, self._source)
+        if self._source is None or may_start:
+            self._source = self._source or source()
+            native = loop_compiler.kept(self._source.text)
+            if native is not None:
+                return Loop(native, self._source)
+            if may_start:
+                self._build, self._process = self._started(self._source), os.getpid()
+                return self if self._build is not None else None
+            self._wait(self._source)
+        return self
+
+    def _started(self, source: Source) -> Build | None:
+        return loop_compiler.started(source.text, source.name)
+
+    def _wait(self, source: Source) -> None:
+        """Be known as what waits for a compiler."""
+
+    def looked_at(self, source: Callable[[], Source]) -> "Loop | Awaited | None":
         """Do as `advanced`, unless other threads or compilers are at work."""
-        if not _one_at_a_time.acquire(blocking=False):
+        if not one_at_a_time.acquire(blocking=False):
             return self
         try:
-            if self.is_begun or loop_compiler.has_room():
-                return self.advanced(source)
-            return self
+            return self.advanced(source, self.is_begun or loop_compiler.has_room())
         except RuntimeError as error:
-            _tell_of(error)
+            tell_of(error)
             return None
         finally:
-            _one_at_a_time.release()
+            one_at_a_time.release()
 
-    def settled(self, source: Callable[[], Source], patience: float = math.inf) -> "Loop | _Awaited | None":
+    def settled(self, source: Callable[[], Source], patience: float = math.inf) -> "Loop | Awaited | None":
         """Return the loop when it is compiled, or so many seconds after it was begun; None where it runs step by step."""
         while True:
-            with _one_at_a_time:
+            with one_at_a_time:
                 found = self.advanced(source)
-            if not isinstance(found, _Awaited):
+            if not isinstance(found, Awaited):
                 return found
             assert self._build is not None
             if not self._build.ends_within(patience):

@@ -15,7 +15,7 @@ from .._core import derived
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
-from . import loop_sources, native_loop, onednn, pieces
+from . import loop_sources, native_graph, onednn, pieces
 from .loop_sources import LEAST_IN_ROWS, Source
 from .loop_values import Unsupported
 from .pieces import Piece
@@ -65,10 +65,10 @@ class _Form:
 def _functions(written: Sequence[_Form], name: str) -> Iterator[tuple[str, Callable[..., Sequence[Tensor]]]]:
     """Yield forms, and the functions that compute them."""
     for forms in _files(written):
-        library = native_loop.compiled_together([form.source.function for form in forms], name)
+        library = native_graph.compiled_together([form.source.function for form in forms], name)
         if library is not None:
             for form in forms:
-                yield form.form, native_loop.called(library, form.name, form.graph, form.source)
+                yield form.form, native_graph.called(library, form.name, form.graph, form.source)
 
 
 def _written(body: Graph, found: Sequence[Piece]) -> Iterator[_Form]:

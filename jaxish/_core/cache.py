@@ -250,29 +250,40 @@ def has(key: str) -> bool:
 
 def read(key: str, target: pathlib.Path) -> bool:
     """Put the files of an entry into the folder `target`; tell whether there was a sound one. Raises `Unusable`."""
+    body = _body(key)
+    if body is None:
+        return False
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as files:
+            files.extractall(target)
+    except OSError as error:
+        raise _unusable(root(), error) from error
+    return True
+
+
+def read_text(key: str) -> str | None:
+    """Return an entry that is a text, if there is a sound one. Raises `Unusable`."""
+    body = _body(key)
+    return None if body is None else body.decode()
+
+
+def _body(key: str) -> bytes | None:
     path = folder() / "entries" / key
     try:
         content = path.read_bytes()
+        os.utime(path)  # the least recently used go first
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
         raise _unusable(root(), error) from error
     maker, _, rest = content.partition(b"\n")
     if maker.startswith(b"jaxish-") and maker != machine.build().encode():
         discard(key, f"was made by {maker.decode(errors='replace')}, which this is not")
-        return False
+        return None
     if hashlib.sha256(rest[_DIGEST:]).digest() != rest[:_DIGEST]:
         discard(key, "is damaged")
-        return False
-    try:
-        os.utime(path)  # the least recently used go first
-        with zipfile.ZipFile(io.BytesIO(rest[_DIGEST:])) as files:
-            files.extractall(target)
-    except FileNotFoundError:  # thrown away by another process just now
-        return False
-    except OSError as error:
-        raise _unusable(root(), error) from error
-    return True
+        return None
+    return rest[_DIGEST:]
 
 
 def write(key: str, source: pathlib.Path) -> None:
@@ -281,9 +292,18 @@ def write(key: str, source: pathlib.Path) -> None:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as files:
         for path in files_in(source):
             files.write(path, path.relative_to(source))
-    body = packed.getvalue()
+    _keep(key, packed.getvalue())
+
+
+def write_text(key: str, text: str) -> None:
+    """Keep a text as an entry, in a hundredth of the time: one that a loss of power may damage."""
+    _keep(key, text.encode(), synced=False)
+
+
+def _keep(key: str, body: bytes, synced: bool = True) -> None:
+    content = machine.build().encode() + b"\n" + hashlib.sha256(body).digest() + body
     try:
-        publish(folder() / "entries" / key, machine.build().encode() + b"\n" + hashlib.sha256(body).digest() + body)
+        publish(folder() / "entries" / key, content, synced)
         _make_room(len(body))
     except (OSError, Unusable) as error:  # it is loaded and runs; the next process compiles it again
         log.warning("jaxish could not keep what it compiled: %s", error)
@@ -296,18 +316,20 @@ def discard(key: str, why: str) -> None:
     path.unlink(missing_ok=True)
 
 
-def publish(path: pathlib.Path, content: bytes) -> None:
-    """Make a file with this content appear at once and for good: whoever finds it finds all of it."""
+def publish(path: pathlib.Path, content: bytes, synced: bool = True) -> None:
+    """Make a file with this content appear at once and, if it is `synced`, for good: whoever finds it finds all of it."""
     with tempfile.NamedTemporaryFile(dir=folder() / "scratch", delete=False) as file:
         try:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                os.fsync(file.fileno())
             os.replace(file.name, path)
         except BaseException:
             os.unlink(file.name)
             raise
-    _sync_folder(path.parent)
+    if synced:
+        _sync_folder(path.parent)
 
 
 def _sync_folder(path: pathlib.Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
-from .._compile import native_loop
+from .._compile import native_graph
 from .._compile.factored import rewriting
 from .._core import config, debugging
 from .._core.array import Array, from_kind
@@ -81,7 +81,7 @@ class _Repeated:
     def __init__(self, fun: Callable[..., Any]) -> None:
         self._fun, self._calls, self._is_hopeless = fun, 0, False
         self._program: Program | None = None
-        self._whole: native_loop.Whole | None = None
+        self._whole: native_graph.Whole | None = None
         self._run: Callable[..., Any] | None = None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -110,7 +110,7 @@ class _Repeated:
                 self._program = trace_program(self._fun, arrays, rebuild)
                 body = rewriting.factored(self._program.closed.graph)
                 directly = body.module.forward
-                self._whole = native_loop.Whole(body, self._fun.__name__, when_long=directly, with_host=directly)
+                self._whole = native_graph.Whole(body, self._fun.__name__, when_long=directly, with_host=directly)
             self._run = self._whole.run()
         except Exception:  # some look at values, which a trace has not; the call itself has succeeded
             self._is_hopeless = True
