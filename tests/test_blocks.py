@@ -120,8 +120,21 @@ def of_three_dimensions(xp):
     return function
 
 
+def padded(xp):
+    def function(x):
+        around = xp.numpy.pad(x * 2, 2)
+        return (
+            around + 1,
+            xp.numpy.pad(x + 1, 1, mode="edge") * 2,
+            xp.numpy.pad(around, ((1, 0), (0, 3)), constant_values=5),
+        )
+
+    return function
+
+
 PROGRAMS = [
     of_three_dimensions,
+    padded,
     softmax,
     standardized,
     of_all,

@@ -67,7 +67,8 @@ def blocked(lines: Sequence[str]) -> Blocks:
         if _may_come_before(line, group):
             before.append(line)
             continue
-        its = [] if member is None else [text for text in before if any(_uses(text, [member.target]))]
+        its = {member.target} - set(group.made) if member is not None else set()
+        its = [text for text in before if any(_uses(text, its))]
         before = [text for text in before if text not in its]
         end(number)
         before = its
@@ -313,9 +314,12 @@ class _Group:
     def _local(self, before: Sequence[str], unread: Collection[str], height: int) -> Iterator[tuple[str, str]]:
         """Yield the arrays of which there is but a block, and the lines that declare them."""
         room = _MOST_LOCAL
+        begun = {start[1] for line in before if (start := _START.fullmatch(line))}  # whole, before the blocks
         for line in before:
             found = _ARRAY.fullmatch(line)
-            if found and found["name"] in unread and "memory" in (found["place"] or "") and self.made[found["name"]]:
+            if found is None or found["name"] in begun:
+                continue
+            if found["name"] in unread and "memory" in (found["place"] or "") and self.made[found["name"]]:
                 room -= self.made[found["name"]] // self.rows * height * _SIZES[found["kind"]]
                 if room >= 0:
                     yield found["name"], line
