@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 
 import jaxish
 import jaxish.numpy as jnp
-from jaxish._compile import background, piecewise
+from jaxish._compile import background, executable, piecewise
 from jaxish._core import cache, config
 
 # `switched(f)` calls f until it runs compiled; `worker()` is the process that compiles.
@@ -189,11 +190,36 @@ def test_ones_that_keep_dying_are_given_up_with_one_warning(monkeypatch):
             for _ in range(3):
                 np.testing.assert_allclose(jitted(x), np.sin(x * factor) + 1, rtol=1e-6)
         compiler = background.compiler()
-        compiler._pending.put(None)
-        assert compiler._thread is not None
-        compiler._thread.join()
+        for thread in (compiler._pieces, compiler._whole):
+            thread.end()
+            thread.join()
     assert set(said) == {"the process that compiles has ended by itself, 3 times in a row."}
     assert compiler._worker is None
+
+
+def test_pieces_do_not_wait_for_what_the_worker_compiles(monkeypatch):
+    compiler, at_work = background.Compiler(), threading.Event()
+    monkeypatch.setattr(background, "_compiler", compiler)
+    monkeypatch.setattr(background.Compiler, "_worker_compiles", lambda self, request: not at_work.wait(100))
+    monkeypatch.setattr(piecewise, "LEAST_IN_ROWS", 2)
+    x = np.linspace(0, 1, 100_000, dtype=np.float32)
+
+    def called(shift):
+        jitted = jaxish.jit(lambda x: jnp.cos(x + shift) * 2 - x)
+        for _ in range(3):
+            np.testing.assert_allclose(jitted(x), np.cos(x + np.float32(shift)) * 2 - x, rtol=1e-5, atol=1e-5)
+        ((_, program),) = jitted._programs.items()
+        return jitted, executable.of(program.closed.graph)
+
+    with config.jit_tier("auto"):
+        made = [called(0.25), called(0.75)]
+        deadline = time.monotonic() + 100
+        while not all(found._in_pieces for _, found in made):
+            assert time.monotonic() < deadline
+        at_work.set()
+        for thread in (compiler._pieces, compiler._whole):
+            thread.end()
+            thread.join()
 
 
 def test_programs_of_every_kind_compile_and_print_what_they_print(tmp_path):

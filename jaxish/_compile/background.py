@@ -24,7 +24,7 @@ import sysconfig
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +41,50 @@ _DEATHS = 3  # of workers, one after the other, after which no more are started
 _GRAPHS = 250  # that a worker compiles: it loads what it has compiled, and no process can unload it
 
 
+class _Thread(threading.Thread):
+    """A thread that does `step` with one executable after the other. One that is gone, as its function is, is left out."""
+
+    def __init__(self, name: str, step: Callable[["Executable"], None]) -> None:
+        super().__init__(name=f"jaxish-{name}", daemon=True)
+        self._step = step
+        self._pending: queue.SimpleQueue[weakref.ref[Executable] | None] = queue.SimpleQueue()
+
+    def submit(self, executable: "Executable") -> None:
+        """Do the step with an executable when those before it are done."""
+        self._pending.put(weakref.ref(executable))
+
+    def end(self) -> None:
+        """End when all is done that was submitted."""
+        self._pending.put(None)
+
+    def run(self) -> None:
+        """Do what was submitted."""
+        while (reference := self._pending.get()) is not None:
+            executable = reference()
+            if executable is not None:
+                self._step(executable)
+            del executable  # while the next one is waited for
+
+    def come_to_rest(self) -> None:
+        """Wait until this has ended: if the process ended while it is in C++, it would abort."""
+        if self.ident is not None:
+            self.join(timeout=0.1)
+            # On a busy machine importing a compiler takes longer than one wants to wait: leave it at the next instruction.
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(SystemExit))
+            self.join(timeout=10)
+
+
 class Compiler:
-    """The worker process, and the thread that feeds it one graph after the other; both start with the first graph."""
+    """The worker process, and the threads that graphs go through, one after the other; all start with the first graph.
+
+    The first thread has graphs run piece by piece, after a second or two. Those of which that is not all there is to do go to
+    the second one, which feeds the worker.
+    """
 
     def __init__(self) -> None:
-        # A graph that is gone, as its function is, need not be compiled.
-        self._pending: queue.SimpleQueue[weakref.ref[Executable] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._pieces = _Thread("pieces", functools.partial(self._try, self._compile_pieces))
+        self._whole = _Thread("compiler", functools.partial(self._try, self._compile))
         self._worker: subprocess.Popen[bytes] | None = None
         self._deaths = 0
         self._compiled = 0  # by the worker
@@ -58,39 +94,38 @@ class Compiler:
     def submit(self, executable: "Executable") -> None:
         """Have a graph compiled; its executable switches over when that is done."""
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._feed, name="jaxish-compiler", daemon=True)
-                self._thread.start()
+            if self._pieces.ident is None:
+                self._pieces.start()
+                self._whole.start()
                 atexit.register(self.stop)
             self._unfinished.add(executable)
-        self._pending.put(weakref.ref(executable))
+        self._pieces.submit(executable)
 
     @property
     def is_busy(self) -> bool:
         """Whether graphs are being compiled, or wait for it."""
         return bool(self._unfinished)
 
-    def _feed(self) -> None:
-        while (reference := self._pending.get()) is not None and not self._stopped:
-            executable = reference()
-            if executable is not None:
-                self._try(executable)
-            del executable  # while the next one is waited for
-
-    def _try(self, executable: "Executable") -> None:
+    def _try(self, step: Callable[["Executable"], bool], executable: "Executable") -> None:
+        is_done = True
         try:
-            self._compile(executable)
+            is_done = self._stopped or step(executable)
         except cache.Unusable as error:
             cache.warn(str(error))
         except Exception as error:
             # The graph goes on as it runs now, operator by operator: slower, and right.
             if not self._stopped:  # else the process is ending, and what compiling needs is gone
                 _log.warning("jaxish could not compile a graph in the background: %s: %s", type(error).__name__, error)
-        self._unfinished.discard(executable)
+        if is_done:
+            self._unfinished.discard(executable)
 
-    def _compile(self, executable: "Executable") -> None:
-        if executable.compile_pieces():
-            return
+    def _compile_pieces(self, executable: "Executable") -> bool:
+        is_all = executable.compile_pieces()
+        if not is_all:
+            self._whole.submit(executable)
+        return is_all
+
+    def _compile(self, executable: "Executable") -> bool:
         with registry.one_at_a_time:
             request = executable.request()
         is_here = not request.is_worthwhile()
@@ -100,12 +135,13 @@ class Compiler:
                 is_here = request.is_kept()
         if is_here:
             executable.compile()
-            return
+            return True
         with progress.told(executable.name, len(self._unfinished) - 1) as telling:
             if self._worker_compiles(request):
                 executable.compile()
             else:
                 telling.outcome = "was not compiled"
+        return True
 
     def _worker_compiles(self, request: Any) -> bool:
         """Have the worker fill the cache; tell whether it did. Raises its error. One that dies is replaced."""
@@ -156,18 +192,15 @@ class Compiler:
                 _close_pipes(worker)
 
     def stop(self) -> None:
-        """End the worker, and let the thread come to rest: if the process ended while it is in C++, it would abort."""
+        """End the worker, and let the threads come to rest."""
         with self._lock:
             self._stopped = True
             if self._worker is not None:
                 _kill(self._worker)
-        self._pending.put(None)
-        thread = self._thread
-        if thread is not None and thread.ident is not None:
-            thread.join(timeout=0.1)
-            # On a busy machine importing a compiler takes longer than one wants to wait: leave it at the next instruction.
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
-            thread.join(timeout=10)
+        for thread in (self._pieces, self._whole):
+            thread.end()
+        for thread in (self._pieces, self._whole):
+            thread.come_to_rest()
 
     def successor(self) -> "Compiler":
         """Return the compiler of a process that was forked off: the thread and the worker are its parent's alone."""
