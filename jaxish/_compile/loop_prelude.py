@@ -42,11 +42,38 @@ APART(sin) APART(cos)
 OVERLOAD(sin) OVERLOAD(cos)
 #endif
 OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(asin) OVERLOAD(acos) OVERLOAD(atan)
-OVERLOAD(asinh) OVERLOAD(acosh) OVERLOAD(atanh) OVERLOAD(exp) OVERLOAD(exp2) OVERLOAD(expm1) OVERLOAD(log) OVERLOAD(log2)
-OVERLOAD(log10) OVERLOAD(log1p) OVERLOAD(erf) OVERLOAD(erfc)
+OVERLOAD(asinh) OVERLOAD(acosh) OVERLOAD(atanh) OVERLOAD(expm1) OVERLOAD(erf) OVERLOAD(erfc)
+#define NaN std::numeric_limits<double>::quiet_NaN()
+#define Inf std::numeric_limits<double>::infinity()
+// libmvec makes infinite results, zeros and denormal numbers one by one, in ten to twenty times the time. Masks make many zeros.
+#define NOT_BELOW(name, kind, function, low) static inline kind name(kind x) { \
+  const bool below = x < kind(low); \
+  const kind found = function(below ? kind(0) : x); \
+  return below ? kind(0) : found; \
+}
+#define ABOVE(name, kind, function, pole) static inline kind name(kind x) { \
+  const bool usual = x > kind(pole); \
+  const kind found = function(usual ? x : kind(pole + 1)), other = x == kind(pole) ? kind(-Inf) : kind(NaN); \
+  return usual ? found : other; \
+}
+NOT_BELOW(exp_, float, expf, -104) NOT_BELOW(exp_, double, exp, -746)
+NOT_BELOW(exp2_, float, exp2f, -151) NOT_BELOW(exp2_, double, exp2, -1076)
+ABOVE(log_, float, logf, 0) ABOVE(log_, double, log, 0) ABOVE(log2_, float, log2f, 0) ABOVE(log2_, double, log2, 0)
+ABOVE(log10_, float, log10f, 0) ABOVE(log10_, double, log10, 0)
+ABOVE(log1p_, float, log1pf, -1) ABOVE(log1p_, double, log1p, -1)
 #define OVERLOAD_OF_TWO(name) static inline float name##_(float x, float y) { return name##f(x, y); } \
                               static inline double name##_(double x, double y) { return name(x, y); }
-OVERLOAD_OF_TWO(atan2) OVERLOAD_OF_TWO(pow) OVERLOAD_OF_TWO(hypot)
+OVERLOAD_OF_TWO(atan2)
+template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
+#define OF_ZERO(name, kind, function, test, instead) static inline kind name(kind x, kind y) { \
+  const bool zero = test; \
+  const kind found = function(zero ? kind(instead) : x, y); \
+  return zero ? kind(0) : found; \
+}
+OF_ZERO(pow_, float, powf, (same_bits<int32_t>(x) == 0) & (y > 0), 1)
+OF_ZERO(pow_, double, pow, (same_bits<int64_t>(x) == 0) & (y > 0), 1)
+OF_ZERO(hypot_, float, hypotf, (x == 0) & (y == 0), 1)
+OF_ZERO(hypot_, double, hypot, (x == 0) & (y == 0), 1)
 template <int last, int n> static inline float horner(const float (&c)[n], float x) {
   if constexpr (last == 0) return c[0];
   else return std::fma(horner<last - 1>(c, x), x, c[last]);
@@ -65,8 +92,6 @@ struct Memory {  // for the arrays of a call
   explicit Memory(size_t bytes) : place((char*)std::malloc(bytes)) {}
   ~Memory() { std::free(place); }
 };
-#define NaN std::numeric_limits<double>::quiet_NaN()
-#define Inf std::numeric_limits<double>::infinity()
 // Distances that the compiler does not know: it turns a pair of known shifts into a rotation, for which it has no
 // vectors (GCC 12), and a threefry takes four times as long.
 extern "C" int32_t shifts[64];
@@ -92,10 +117,10 @@ FUNCTION either(bool first, T a, T b) { return first ? a : b; }  // both compute
 FUNCTION tanh_backward(T cotangent, T y) { return cotangent * (1 - y * y); }
 FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * (1 - y) * y; }
 FUNCTION logaddexp(T a, T b) {
-  return a == b && std::isinf(a) ? a : maximum(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+  return a == b && std::isinf(a) ? a : maximum(a, b) + log1p_(exp_(-std::abs(a - b)));
 }
 FUNCTION logaddexp2(T a, T b) {
-  return a == b && std::isinf(a) ? a : maximum(a, b) + std::log1p(std::exp2(-std::abs(a - b))) * T(1.4426950408889634);
+  return a == b && std::isinf(a) ? a : maximum(a, b) + log1p_(exp2_(-std::abs(a - b))) * T(1.4426950408889634);
 }
 template <class T> static inline bool is_nan(T a) { return a != a; }
 FUNCTION nan_to_num(T a) {
@@ -125,7 +150,7 @@ FUNCTION digamma(T given) {  // by reflection where it is negative
   const double mirrored = (is_below ? -M_PI : 0) / (is_below ? turned : 1), above = is_below ? 1 - x : x == 0 ? 1 : x;
   return T(digamma_of<sizeof(T) == 8 ? 10 : 6>(above) + mirrored + (x == 0 ? std::copysign(Inf, -x) : is_pole ? NaN : 0));
 }
-FUNCTION xlogy(T a, T b) { return is_nan(b) ? b : a == 0 ? T(0) : a * std::log(b); }
+FUNCTION xlogy(T a, T b) { return is_nan(b) ? b : a == 0 ? T(0) : a * log_(b); }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
 FUNCTION in_width(T distance) { return T(distance & (width<T> - 1)); }  // so that C++ defines the shift, chosen or not
 template <class T> static inline bool out_of_width(T distance) { return Wrapping<T>(distance) >= Wrapping<T>(width<T>); }  // or negative
@@ -197,6 +222,19 @@ static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x
   MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k2, k0, 5)
   return int64_t(uint64_t(x0) << 32 | x1);
 }
+template <int lanes, class T, class F> static inline void onto(T* parts, const T* a, F step) {
+  if constexpr (lanes * sizeof(T) > 64) for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[l]);
+  // GCC (12) would unroll a loop of so few steps before it looks for vectors, of which it then finds none of comparisons.
+  else _Pragma("GCC unroll 1") for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[l]);
+}
+template <int lanes, class T, class F> static inline T one_of(T* parts, F step) {
+  if constexpr (lanes > 1) {
+    onto<lanes / 2>(parts, parts + lanes / 2, step);
+    return one_of<lanes / 2>(parts, step);
+  } else {
+    return parts[0];
+  }
+}
 template <int n, class T, class F> static inline T folded(const T* a, F step) {  // n elements into one, in several parts
   constexpr int vector = 64 / sizeof(T), lanes = n >= 8 * vector ? 4 * vector : vector;
   if constexpr (n < 2 * lanes) {
@@ -206,17 +244,15 @@ template <int n, class T, class F> static inline T folded(const T* a, F step) { 
   } else {
     T parts[lanes];
     for (int l = 0; l < lanes; ++l) parts[l] = a[l];
-    for (int i = lanes; i + lanes <= n; i += lanes) for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[i+l]);
+    for (int i = lanes; i + lanes <= n; i += lanes) onto<lanes>(parts, a + i, step);
     for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);
-    for (int half = lanes / 2; half; half /= 2) for (int l = 0; l < half; ++l) parts[l] = step(parts[l], parts[l+half]);
-    return parts[0];
+    return one_of<lanes>(parts, step);
   }
 }
 template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
   i += i < 0 ? n : 0;
   return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
-template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
 """
 
 
