@@ -143,6 +143,38 @@ def test_derivatives_of_hypergeometric_functions():
     agree(program, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:jax.scipy.special.lpmn:DeprecationWarning")
+@pytest.mark.parametrize("degree", [0, 1, 2, 5])
+def test_legendre_functions_and_their_derivatives(degree):
+    def program(j, z):
+        s, z = j.scipy.special, j.numpy.asarray(z)
+        slope = j.grad(lambda z: s.lpmn_values(degree, degree, z, True).sum())(z[1:-1])
+        return (
+            s.lpmn(degree, degree, z),
+            s.lpmn_values(degree, degree, z, True),
+            j.jit(lambda z: s.lpmn(degree, degree, z))(z),
+            slope,
+        )
+
+    agree(program, np.array([-1, -0.7, 0, 0.3, 1], "float32"), rtol=1e-5, atol=1e-5, at_once=True)
+
+
+@pytest.mark.filterwarnings("ignore:jax.scipy.special.lpmn:DeprecationWarning")
+@pytest.mark.parametrize("arguments", [(1, 2, [0.5]), (1, 1, [[0.5]]), (1, 1, [1])])
+def test_arguments_of_legendre_functions_are_checked(arguments):
+    order, degree, z = arguments
+    agree(lambda j: j.scipy.special.lpmn(order, degree, j.numpy.array(z)))
+    agree(lambda j: j.scipy.special.lpmn_values(order, degree, j.numpy.array(z), True))
+    agree(lambda j: j.jit(lambda n: j.scipy.special.lpmn(n, n, j.numpy.array([0.5])))(1))
+
+
+@pytest.mark.parametrize("name", ["lpmn", "lpmn_values"])
+def test_legendre_functions_are_deprecated(name):
+    with pytest.warns(DeprecationWarning, match=f"^jax.scipy.special.{name} is deprecated"):
+        assert getattr(jaxish.scipy.special, name)
+    assert name in jax.scipy.special._deprecations  # pyright: ignore[reportAttributeAccessIssue]; JAX warns once in a process
+
+
 def test_derivatives_of_harmonics_and_bessel_functions():
     def program(j):
         s = j.scipy.special

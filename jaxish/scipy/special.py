@@ -1,5 +1,6 @@
 """jax.scipy.special: special functions."""
 
+from .._core import lazy_modules as _lazy_modules
 from .._numpy.softmax import logsumexp as logsumexp
 from .._scipy.special.entropy import boxcox as boxcox
 from .._scipy.special.entropy import boxcox1p as boxcox1p
@@ -53,3 +54,7 @@ from .._scipy.special.integrals import hyp1f1 as hyp1f1
 from .._scipy.special.integrals import hyp2f1 as hyp2f1
 from .._scipy.special.integrals import sici as sici
 from .._scipy.special.integrals import spence as spence
+
+__getattr__ = _lazy_modules.deprecated(
+    __name__, {name: ("jaxish._scipy.special.harmonics", name) for name in ("lpmn", "lpmn_values")}
+)

@@ -11,12 +11,13 @@ from torch import Tensor
 from ..._core.array import Array, as_array, tensor_of
 from ..._core.promotion import convert
 from ..._core.typing import ArrayLike
+from ..._jaxprs.context import concrete_or_error
 from ..._lax import operands as ops
 from ..._lax import special as lax
 from ..._lax.control_flow.while_loop import fori_loop
 from ..._lax.operands import check_accepted
 from ..._transforms.repeated import compiled_when_repeated
-from .operands import promoted, promoted_arrays
+from .operands import promoted, promoted_arrays, single_or_double
 
 
 @compiled_when_repeated
@@ -80,21 +81,72 @@ def sph_harm_y(
     degree, order = (convert(tensor_of(as_array(i)), polar.dtype) for i in (n, m))
     polar = polar.reshape(1) if polar.dim() == 0 else polar
     size = order.abs()
-    legendre = _legendre(degree.clamp(max=highest), size, polar, highest)
+    legendre = _legendre(degree.clamp(max=highest), size, torch.cos(polar), torch.sin(polar), highest)
     angle = size * azimuth
     found = torch.complex(legendre * torch.cos(angle), legendre * torch.sin(angle))
     mirrored = found.conj() * (1 - 2 * torch.remainder(size, 2))
     return Array(torch.where(order < 0, mirrored, found), False)
 
 
-def _legendre(degree: Tensor, order: Tensor, polar: Tensor, highest: int) -> Tensor:
-    """Return the associated Legendre functions of cos(polar), normalised for spherical harmonics.
+def lpmn_values(m: int, n: int, z: ArrayLike, is_normalized: bool) -> Array:
+    """Return the associated Legendre functions of orders and degrees to m = n at points z, as (order, degree, point).
+
+    Normalised, they are those of spherical harmonics. Raises `NotImplementedError` where m and n differ, `ValueError`
+    unless z has one dimension, and `TypeError` unless its dtype is float32 or float64.
+    """
+    points, highest = _points_and_degree(m, n, z)
+    degree = torch.arange(highest + 1, dtype=points.dtype, device=points.device)[:, None]
+    values = _legendre(degree, degree[:, None], points, torch.sqrt(1 - points * points), highest)
+    if is_normalized:
+        return Array(values, False)
+    # Their ratio, the root of 4 pi / (2 l + 1) (l + m)! / (l - m)!, in double precision from one order to the next.
+    degrees, orders = np.arange(highest + 1.0), np.arange(highest)[:, None]
+    steps = np.sqrt(np.maximum((degrees + orders + 1) * (degrees - orders), 0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = np.cumprod(np.vstack([np.sqrt(4 * math.pi / (2 * degrees + 1)), steps]), 0)
+    return Array(values * torch.as_tensor(ratio, dtype=points.dtype, device=points.device)[:, :, None], False)
+
+
+def lpmn(m: int, n: int, z: ArrayLike) -> tuple[Array, Array]:
+    """Return the associated Legendre functions of orders and degrees to m = n at points z, and their derivatives.
+
+    Raises what `lpmn_values` does.
+    """
+    values = lpmn_values(m, n, z, False)
+    points, p = _points_and_degree(m, n, z)[0], tensor_of(values)
+    highest = len(p) - 1
+    degree = torch.arange(highest + 1, dtype=p.dtype, device=p.device)[:, None]
+    order = torch.arange(1, highest + 2, dtype=p.dtype, device=p.device)[:, None, None]
+    # Of higher orders, and of degrees that are less by one: zeros follow and precede what there is.
+    more = torch.nn.functional.pad(p, (0, 0, 0, 0, 0, 2))
+    lower = torch.nn.functional.pad(more, (0, 0, 1, 0))[:, :-1]
+    # The functions by the root of 1 - z^2, from order 1 on, without a division: it is 0 at the ends.
+    quotients = (lower[2:] + (degree + order - 1) * (degree + order) * lower[:-2]) / (-2 * order)
+    first = torch.where(degree > 0, (degree * (degree + 1) * p[0] - more[2]) / torch.sqrt(1 - points * points), 0)
+    rising = order[1:-1]
+    higher = (degree + rising) * (degree - rising + 1) * quotients[:-2] - quotients[2:]
+    derivatives = torch.cat([-2 * quotients[:1], first[None], higher])[: highest + 1] / 2
+    return values, Array(derivatives, False)
+
+
+def _points_and_degree(m: int, n: int, z: ArrayLike) -> tuple[Tensor, int]:
+    """Return the points and the highest degree, checked. Raises what `lpmn_values` does."""
+    points, _ = single_or_double(z)
+    if points.dim() != 1:
+        raise ValueError(f"z must be a 1D array, not one of {points.dim()} dimensions.")
+    order, degree = (concrete_or_error(int, k, "The orders and degrees of lpmn must be known.") for k in (m, n))
+    if order != degree:
+        raise NotImplementedError(f"lpmn computes as many orders as degrees: {m=} and {n=} differ.")
+    return points, degree
+
+
+def _legendre(degree: Tensor, order: Tensor, cosine: Tensor, sine: Tensor, highest: int) -> Tensor:
+    """Return the associated Legendre functions at a cosine, normalised for spherical harmonics.
 
     From the diagonal upwards in the degree (Press et al., Numerical Recipes, 6.7), all orders at once.
     """
-    degree, order, polar = torch.broadcast_tensors(degree, order, polar)
     # What a loop's body takes from outside are arrays.
-    outside = [Array(t, False) for t in (torch.cos(polar), torch.sin(polar), degree, order)]
+    outside = [Array(t, False) for t in torch.broadcast_tensors(cosine, sine, degree, order)]
 
     def step(index: Any, carry: Any) -> Any:
         before, now, diagonal, found = map(tensor_of, carry)
@@ -110,6 +162,6 @@ def _legendre(degree: Tensor, order: Tensor, polar: Tensor, highest: int) -> Ten
         onward = -diagonal * s * torch.sqrt(1 + 0.5 / (k + 1))
         return tuple(Array(t, False) for t in (now, new, onward, torch.where(k == degree, new, found)))
 
-    zero = torch.zeros_like(polar)
-    start = (zero, zero, torch.full_like(polar, 0.5 / math.sqrt(math.pi)), zero)
+    zero = torch.zeros_like(tensor_of(outside[0]))
+    start = (zero, zero, torch.full_like(zero, 0.5 / math.sqrt(math.pi)), zero)
     return tensor_of(fori_loop(0, highest + 1, step, tuple(Array(t, False) for t in start))[3])
