@@ -1,5 +1,7 @@
 """Creation, shapes, joining, padding and the methods of arrays, against JAX."""
 
+import enum
+
 import numpy as np
 import pytest
 from expressions import agree_on
@@ -125,6 +127,56 @@ def test_arrays_from_python():
         lambda jax, jnp, x: jnp.array({1: 2}),
         lambda jax, jnp, x: jnp.array(range(3)),
         lambda jax, jnp, x: jnp.complex64(1),
+    )
+
+
+class Direction(enum.IntEnum):
+    UP = 0
+    DOWN = 1
+
+
+class Metres(float):
+    pass
+
+
+def test_numbers_of_classes_of_their_own():
+    up, down, two = Direction.UP, Direction.DOWN, Metres(2)
+    check(
+        lambda jax, jnp, x: [
+            jnp.array([up, down]),
+            jnp.array([[up, 1], [2, down]]),
+            jnp.array([True, up]),
+            jnp.array([two, 1]),
+        ],
+        lambda jax, jnp, x: [
+            jnp.array([np.int8(1), down]),
+            jnp.array([x[0, 0, 0], two]),
+            jnp.array([up, down], jnp.int8),
+        ],
+        lambda jax, jnp, x: [
+            jnp.full((2,), down),
+            jnp.full((2,), two),
+            jax.lax.full((2,), down),
+            jax.lax.full((2,), two),
+        ],
+        lambda jax, jnp, x: [
+            jnp.stack([up, down]),
+            jnp.hstack([down, 2]),
+            jnp.arange(down, 3),
+            jnp.linspace(Metres(0), two, 3),
+        ],
+        lambda jax, jnp, x: [
+            jnp.result_type(up),
+            jnp.result_type(jnp.int8, up),
+            jnp.result_type(two),
+            jnp.isin(x, jnp.array([down])),
+        ],
+        lambda jax, jnp, x: [
+            x.astype("int8") + down,
+            x.astype("float16") * two,
+            jnp.where(x > 3, up, down),
+            jnp.array([2**40, up]),
+        ],
     )
 
 

@@ -504,7 +504,10 @@ _OF_PLATFORM = {
 
 def is_weak(x: Any) -> bool:
     """Tell whether `x` is weakly typed: arrays by their flag, Python numbers always."""
-    return x._weak if isinstance(x, Array) else type(x) in (int, float, complex) or bool(getattr(x, "weak_type", False))
+    if isinstance(x, Array):
+        return x._weak
+    of_python = isinstance(x, int | float | complex) and not isinstance(x, bool | np.generic)
+    return of_python or bool(getattr(x, "weak_type", False))
 
 
 def device_of(*values: Any) -> torch.device:

@@ -197,7 +197,9 @@ def dtype_of_value(x: Any) -> Any:
     own = getattr(x, "dtype", None)
     if isinstance(own, np.dtype | ExtendedDType) and not isinstance(x, type):
         return canonicalize_dtype(own, allow_extended_dtype=True)
-    return canonicalize_dtype(x, allow_extended_dtype=True)
+    # A member of an IntEnum is a number, of a class of its own.
+    number = next((dtype for kind, dtype in _PYTHON_SCALARS.items() if isinstance(x, kind)), None)
+    return canonicalize_dtype(x if number is None else number, allow_extended_dtype=True)
 
 
 # ------------------------------------------------------------------------------------------------------ type queries

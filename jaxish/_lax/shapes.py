@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, graph, narrow, selection, unsigned
-from .._core.array import Array, default_torch_device, device_of, from_kind, tensor_of
+from .._core.array import Array, default_torch_device, device_of, from_kind, is_weak, tensor_of
 from .._core.avals import ShapeDtypeStruct
 from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, expanded
 from .._core.extended import fills_elements, moves_elements
@@ -476,7 +476,7 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
         raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {np.shape(fill_value)}.")
     weak = False
     if dtype is None:
-        found, weak = dtypes.lattice_type(fill_value)
+        found, weak = dtypes.lattice_type(fill_value)[0], is_weak(fill_value)
     else:
         found = dtypes.requested_dtype(dtype, "full")
     target = dtypes.to_torch(found)
