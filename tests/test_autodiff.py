@@ -192,6 +192,33 @@ def _with_custom_rule(jax):
 
 
 @pytest.mark.parametrize(
+    "part", ["x[:2]", "x[1:]", "x[::-1]", "j.numpy.broadcast_to(x[1], (4,))", "x[None, :2].T", "x"]
+)
+def test_second_derivatives_by_forward_mode_at_parts_of_arrays(part):
+    def program(j, x):
+        def second(x):
+            y = eval(part, {"j": j, "x": x})
+            first = lambda y: j.jvp(j.numpy.sin, (y,), (j.numpy.ones_like(y),))[1]
+            return j.jvp(first, (y,), (j.numpy.ones_like(y),))[1]
+
+        def nested(x):
+            part_of = lambda x: eval(part, {"j": j, "x": x})
+            inner = lambda x: j.jvp(j.numpy.sin, (part_of(x),), (part_of(j.numpy.ones_like(x)),))[1]
+            return j.jvp(inner, (x,), (x,))
+
+        traced = j.core.eval_jaxpr(*(lambda c: (c.jaxpr, c.consts))(j.make_jaxpr(second)(x)), x)
+        return (
+            second(x),
+            nested(x),
+            traced,
+            j.jit(j.grad(lambda x: second(x).sum()))(x),
+            j.vmap(second)(j.numpy.stack([x, x])),
+        )
+
+    agree(program, X, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
     "make",
     [
         lambda j: j.numpy.cbrt,

@@ -45,7 +45,7 @@ def jvp(
     `function` returns two sequences: results to be differentiated, floating or complex, and others.
     """
     with _dual_level(), _level() as level, functorch.forward_mode_enabled(True), symbolic_shapes.put_aside():
-        duals = [forward_ad.make_dual(p, t, level=0) for p, t in zip(primals, tangents, strict=True)]
+        duals = [forward_ad.make_dual(_whole(p), t, level=0) for p, t in zip(primals, tangents, strict=True)]
         _depth.calls += 1
         try:
             with _TYPED_NUMBERS:
@@ -56,6 +56,25 @@ def jvp(
         results = [primal for primal, _ in unpacked]
         derivatives = [torch.zeros_like(p) if t is None else typed(t, p) for p, t in unpacked]
         return tuple([functorch.unwrap_for_grad(t, level) for t in ts] for ts in (results, derivatives, others))  # pyright: ignore
+
+
+def _whole(primal: Tensor) -> Tensor:
+    """Return `primal`, copied if it is a part of an array or repeats elements.
+
+    torch copies tangents into the memory that their primals have, which it refuses to do for repeated elements, and gets wrong
+    for parts of fake tensors.
+    """
+    lowest = primal
+    while functorch.is_functorch_wrapped_tensor(lowest):
+        lowest = functorch.get_unwrapped(lowest)
+    if lowest.device.type == "xla":
+        return primal
+    held = lowest.untyped_storage().nbytes()
+    return (
+        primal
+        if held == lowest.numel() * lowest.element_size()
+        else primal.clone(memory_format=torch.contiguous_format)
+    )
 
 
 def tangent_of(tensor: Tensor) -> Tensor | None:
