@@ -435,3 +435,15 @@ def test_the_table_of_nodes_takes_them_apart_and_makes_them(node):
 def test_the_table_of_nodes_has_no_leaves():
     with pytest.raises(KeyError):
         tree.node_types[int]
+
+
+@pytest.mark.parametrize("value", [0, None, [1, 2], (), object, collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}])
+def test_the_registry_flattens_one_level_and_returns_none_for_leaves(value):
+    def children(j, method):
+        found = getattr(j.tree_util.default_registry, method)(value)
+        return None if found is None else [str(child) for child in found[0]]
+
+    for method in ("flatten_one_level", "flatten_one_level_with_keys"):
+        assert children(jaxish, method) == children(jax, method)
+    is_node = [j.tree_util.default_registry.is_node(type(value)) for j in (jax, jaxish)]
+    assert is_node[0] == is_node[1]

@@ -176,12 +176,22 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], A
 
 
 class _Registry:
-    """`default_registry`: the flattening functions as methods."""
+    """`default_registry`: the flattening functions as methods. Those of one level return None for a leaf."""
 
     flatten = staticmethod(tree_flatten)
-    flatten_one_level = staticmethod(flatten_one_level)
     flatten_with_path = staticmethod(tree_flatten_with_path)
+    is_node = staticmethod(is_tree_node)
     register_node = staticmethod(register_pytree_node)
+
+    @staticmethod
+    def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any] | None:
+        """Return the children and the static data of the root."""
+        return None if _tree.children_with_keys(tree) is None else flatten_one_level(tree)
+
+    @staticmethod
+    def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any] | None:
+        """Return the (key, child) pairs and the static data of the root."""
+        return None if _tree.children_with_keys(tree) is None else flatten_one_level_with_keys(tree)
 
 
 default_registry = _Registry()
