@@ -76,6 +76,9 @@ class _Private(importlib.abc.Loader):
         module.__getattr__ = lookup  # pyright: ignore
 
 
+# Where classes of JAX's runtime are to be found, which annotations and error handlers name.
+_RUNTIME = ("jaxish._devices.devices", "jaxish.sharding")
+
 # What libraries import from below jax._src, by module: the modules where such names are to be found.
 _PRIVATE = {
     "_src": (),
@@ -86,33 +89,41 @@ _PRIVATE = {
     "_src.compiler": (),
     "_src.core": ("jaxish.core", "jaxish.extend.core", "jaxish._jaxprs.context"),
     "_src.custom_derivatives": ("jaxish.custom_derivatives", "jaxish"),
-    "_src.dispatch": (),
+    "_src.dispatch": ("jaxish.interpreters.xla",),
     "_src.distributed": ("jaxish.distributed", "jaxish._devices.cluster"),
     "_src.dtypes": ("jaxish.dtypes", "jaxish._core.dtypes"),
     "_src.flatten_util": ("jaxish.flatten_util",),
     "_src.interpreters": (),
     "_src.interpreters.ad": ("jaxish.interpreters.ad",),
-    "_src.interpreters.batching": ("jaxish.interpreters.batching",),
+    "_src.interpreters.batching": ("jaxish.interpreters.batching", "jaxish._jaxprs.rules"),
     "_src.interpreters.mlir": ("jaxish.interpreters.mlir",),
-    "_src.interpreters.partial_eval": ("jaxish.interpreters.partial_eval",),
+    "_src.interpreters.partial_eval": ("jaxish.interpreters.partial_eval", "jaxish._transforms.partial_eval"),
     "_src.lax": ("jaxish.lax",),
     "_src.lax.lax": ("jaxish.lax",),
+    "_src.lib": (),
+    "_src.lib.xla_client": _RUNTIME,
     "_src.linear_util": ("jaxish.extend.linear_util",),
+    "_src.numpy": (),
+    "_src.numpy.lax_numpy": ("jaxish.numpy",),
+    "_src.numpy.util": ("jaxish._numpy.arguments",),
     "_src.random": ("jaxish.random",),
+    "_src.scipy": (),
+    "_src.scipy.special": ("jaxish.scipy.special",),
     "_src.state": (),
     "_src.state.types": ("jaxish.ref",),
     "_src.traceback_util": ("jaxish._core.user_frames", "jaxish._jaxprs.source_info"),
     "_src.tree_util": ("jaxish.tree_util",),
     "_src.typing": ("jaxish.typing",),
-    "_src.util": ("jaxish.api_util",),
+    "_src.util": ("jaxish._transforms.api_util",),
     "_src.xla_bridge": ("jaxish.extend.backend",),
 }
 
-# Likewise of jaxlib: classes that annotations and error handlers name.
-_OF_JAXLIB = dict.fromkeys(("jaxlib._jax", "jaxlib.xla_client"), ("jaxish._devices.devices", "jaxish.sharding"))
+# Likewise of jaxlib.
+_OF_JAXLIB = dict.fromkeys(("jaxlib._jax", "jaxlib.xla_client"), _RUNTIME)
 
 # Names of theirs that are called otherwise here.
 _RENAMED = {
+    "jax._src.lib.xla_client.XlaRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
     "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
     "jax._src.xla_bridge._backends": ("jaxish._transforms.backends", "initialized_backends"),

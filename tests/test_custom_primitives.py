@@ -1,5 +1,6 @@
 """Primitives that users define, with rules of their own, against JAX."""
 
+import functools
 import importlib
 from types import SimpleNamespace
 
@@ -290,3 +291,20 @@ def test_marks_that_nothing_uses_stay_in_jaxprs(jitted):
         return shapes, [e.params["name"] for e in marks], j.jit(f)(X), m.core.eval_jaxpr(jaxpr, [], X)
 
     agree(program)
+
+
+def test_a_primitive_is_computed_by_its_lowering_rule():
+    def program(j, x):
+        m, xla = modules(j), importlib.import_module(f"{j.__name__}.interpreters.xla")
+        p = m.Primitive("shifted")
+        p.def_impl(functools.partial(xla.apply_primitive, p))
+        p.def_abstract_eval(lambda x, by: m.core.ShapedArray(x.shape, x.dtype))
+        with_lowering(m, p, lambda x, by: x + by)
+        without = m.Primitive("without")
+        without.def_impl(functools.partial(xla.apply_primitive, without))
+        without.def_abstract_eval(lambda x: x)
+        with pytest.raises(NotImplementedError):
+            without.bind(x)
+        return p.bind(x, by=2.0), j.jit(lambda x: p.bind(x, by=2.0))(x)
+
+    agree(lambda j, x: program(j, j.numpy.asarray(x)), XS)

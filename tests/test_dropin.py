@@ -121,6 +121,31 @@ except ModuleNotFoundError as error:
     assert result.stdout.splitlines() == lines, result.stderr
 
 
+def test_helpers_of_private_modules_do_what_they_do_in_jax(tmp_path):
+    program = """
+import jax, jax.numpy as jnp
+from jax._src import core, util
+from jax._src.interpreters import partial_eval
+from jax._src.interpreters.batching import AxisData
+from jax._src.lib import xla_client
+from jax._src.numpy.lax_numpy import split
+from jax._src.numpy.util import promote_dtypes, promote_dtypes_complex, promote_dtypes_inexact
+from jax._src.scipy.special import gammaln
+print(split is jnp.split, gammaln is jax.scipy.special.gammaln, xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError)
+print(util.split_list([1, 2, 3, 4], [1, 2]), util.split_list([], [0]), util.unzip2([(1, 2), (3, 4)]), util.unzip2([]), util.safe_zip([1], [2]))
+given = [(1, 2.5), (jnp.arange(2), 1), (jnp.ones(2, "float16"), jnp.arange(2)), (jnp.ones(1, "complex64"), 1), (True,)]
+for promoted in (promote_dtypes, promote_dtypes_inexact, promote_dtypes_complex):
+    print([[(str(x.dtype), x.weak_type) for x in promoted(*args)] for args in given])
+print(AxisData("i", 3, None, None).name)
+info = jax.api_util.debug_info("example", lambda x: x, (0,), {})
+types = partial_eval.abstract_eval_fun(lambda x, times: [x * times, x.sum()], core.ShapedArray((2,), jnp.dtype("int8")), debug_info=info, times=2)
+print(*types)
+"""
+    expected = run(program, "program.py", cwd=tmp_path)
+    result = run(program, "-m", "jaxish", "run", "program.py", cwd=tmp_path)
+    assert expected.stdout and result.stdout == expected.stdout, result.stderr
+
+
 def test_what_importing_jax_loads_is_among_the_modules_of_the_process(tmp_path):
     code = """
         import sys

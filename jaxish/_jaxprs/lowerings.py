@@ -28,6 +28,19 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
     return LoweringRule(fun, multiple_results)
 
 
+def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
+    """Return what the lowering rule of a primitive computes: for `def_impl(partial(apply_primitive, prim))`.
+
+    Raises `NotImplementedError` where that rule is not one of `lower_fun`.
+    """
+    lowering = custom.lowerings.get(prim)
+    if lowering is None:
+        raise NotImplementedError(
+            f"No lowering rule of primitive {prim} is a function of arrays: register one of mlir.lower_fun, or call {prim}.bind."
+        )
+    return lowering(*args, **params)
+
+
 def register_lowering(
     prim: Any, rule: Callable[..., Any], platform: str | None = None, inline: bool = True, cacheable: bool = True
 ) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from .._core import dtypes, selection
 from .._core.array import Array, default_torch_device, scalar_tensor, tensor_of, to_numpy
 from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
-from .._core.typing import DTypeLike
+from .._core.typing import ArrayLike, DTypeLike
 from .._devices import laid
 from .._devices.constraint import given_as, sharding_given
 from .._devices.devices import Device
@@ -18,6 +18,26 @@ from .._lax.elementwise import warn_complex_to_real
 from .._transforms.placement import device_put
 
 Axis = None | int | tuple[int, ...]
+
+
+def promote_dtypes(*args: ArrayLike) -> list[Array]:
+    """Return the arguments as arrays of their common dtype."""
+    tensors, weak = promote("promote_dtypes", *args)
+    return [Array(t, weak) for t in tensors]
+
+
+def promote_dtypes_inexact(*args: ArrayLike) -> list[Array]:
+    """Return the arguments as arrays of their common dtype, a floating or complex one."""
+    tensors, weak = promote_inexact("promote_dtypes_inexact", *args)
+    return [Array(t, weak) for t in tensors]
+
+
+def promote_dtypes_complex(*args: ArrayLike) -> list[Array]:
+    """Return the arguments as arrays of a complex dtype in which there is their common one."""
+    return [
+        Array(convert(tensor_of(a), dtypes.to_torch(dtypes.to_complex(a.dtype))), a.weak_type)
+        for a in promote_dtypes(*args)
+    ]
 
 
 def no_out(function: str, out: None) -> None:

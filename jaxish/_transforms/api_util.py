@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -39,6 +40,18 @@ def safe_map(function: Callable[..., Any], /, *sequences: Iterable[Any]) -> list
 def safe_zip(*sequences: Iterable[Any]) -> list[tuple[Any, ...]]:
     """Return the list of tuples. Raises `ValueError` for sequences of different lengths."""
     return safe_map(lambda *values: values, *sequences)
+
+
+def split_list(values: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
+    """Return the list as consecutive lists of these sizes, and what is left."""
+    ends = list(itertools.accumulate(sizes))
+    return [list(values[start:end]) for start, end in zip([0, *ends], [*ends, len(values)], strict=True)]
+
+
+def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the first and the second elements of the pairs."""
+    found = list(pairs)
+    return tuple(first for first, _ in found), tuple(second for _, second in found)
 
 
 def flatten_fun_body(f: Callable[..., Any], store: Store, in_tree: PyTreeDef, *leaves: Any) -> list[Any]:

@@ -1,10 +1,11 @@
 """Functions on jaxprs that libraries take from `jax.interpreters.partial_eval`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.avals import ShapeDtypeStruct, aval_of
 from .._jaxprs.ir import Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from .linear_util import wrap_init
 from .make_jaxpr import make_jaxpr
 
 
@@ -93,3 +94,8 @@ def trace_to_jaxpr_dynamic(fun: Any, in_avals: Sequence[Any]) -> tuple[Jaxpr, li
     """Return the jaxpr, the types of the results and the constants of a wrapped function of flat arrays."""
     closed = make_jaxpr(fun.call_wrapped)(*map(_stand_in, in_avals))
     return closed.jaxpr, closed.out_avals, closed.consts
+
+
+def abstract_eval_fun(fun: Callable[..., Any], *avals: Any, debug_info: Any, **params: Any) -> list[Any]:
+    """Return the types of the results of a function of flat arrays, given those of its arguments."""
+    return trace_to_jaxpr_dynamic(wrap_init(fun, params, debug_info=debug_info), avals)[1]
