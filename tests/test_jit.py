@@ -322,6 +322,17 @@ def test_a_device_for_jit_is_deprecated():
         jaxish.jit(lambda x: x, device=CPU, backend="cpu")
 
 
+@pytest.mark.filterwarnings("ignore:backend and device argument on jit is deprecated:DeprecationWarning")
+def test_a_backend_that_is_not_there_is_missed_by_calls():
+    def program(j):
+        there, missing = (j.jit(lambda x: x * 2, backend=backend) for backend in ("cpu", "no such backend"))
+        with pytest.raises(RuntimeError, match="no such backend"):
+            missing(X)
+        return there(X)
+
+    agree(program)
+
+
 def test_an_array_that_leaves_its_trace_is_refused():
     kept = []
     jaxish.jit(lambda x: kept.append(x) or x)(X)

@@ -19,7 +19,6 @@ from .._core.dimensions import SymbolicSize
 from .._core.extended import blank
 from .._core.refs import Ref, check_aliases
 from .._devices import constraint, propagation
-from .._devices.devices import devices
 from .._devices.made import as_its_tensor
 from .compiler_options import check_compiler_options
 from .flat import argument_names, as_argument, check_callable, described, dressed, name_of
@@ -301,4 +300,4 @@ def _device(device: Any, backend: str | None) -> Any:
         DeprecationWarning,
         stacklevel=3,
     )
-    return devices(backend)[0] if device is None else device
+    return backend if device is None else device

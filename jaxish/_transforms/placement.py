@@ -254,7 +254,8 @@ def explicit_sharding(given: Any, function: str) -> NamedSharding:
 class Placement:
     """How arguments and results of a jitted function lie over devices: prefixes of their pytrees; None: as they come.
 
-    With a `device` all arguments are moved there, and what the function makes lies there.
+    With a `device`, or the name of a backend for its first one, all arguments are moved there, and what the function
+    makes lies there.
     """
 
     in_shardings: Any = None
@@ -267,6 +268,10 @@ class Placement:
                 if PartitionSpec.UNCONSTRAINED in getattr(sharding, "spec", ()):
                     raise ValueError(f"Unconstrained dims are not allowed when passed to {name}: {sharding}")
 
+    def _found_device(self) -> Any:
+        # A backend that is not there is missed by calls only: programs make functions for GPUs beside those for CPUs.
+        return devices.devices(self.device)[0] if isinstance(self.device, str) else self.device
+
     @property
     def given(self) -> bool:
         """Whether something is said about the arguments."""
@@ -275,7 +280,8 @@ class Placement:
     def of_arguments(self, arrays: Sequence[Array], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
         """Return the arguments' arrays, laid over devices. Raises `ValueError` for arrays that lie in another way."""
         if self.device is not None:
-            return [constrained(a, SingleDeviceSharding(self.device), "jit device") for a in arrays]
+            there = SingleDeviceSharding(self._found_device())
+            return [constrained(a, there, "jit device") for a in arrays]
         if kwargs:
             raise ValueError("pjit does not support kwargs when in_shardings is specified.")
         given = self.in_shardings
@@ -291,8 +297,9 @@ class Placement:
     def with_results_placed(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function whose results are constrained as `out_shardings` says."""
         if self.device is not None:
-            there = Placement(out_shardings=SingleDeviceSharding(self.device))
-            return config.default_device(self.device)(there.with_results_placed(fun))
+            device = self._found_device()
+            there = Placement(out_shardings=SingleDeviceSharding(device))
+            return config.default_device(device)(there.with_results_placed(fun))
         if self.out_shardings is None:
             return fun
 
