@@ -242,3 +242,41 @@ TAKEN_OUT = {
 @pytest.mark.parametrize("name", TAKEN_OUT)
 def test_weights_are_taken_out_and_put_back(name):
     agree(TAKEN_OUT[name], rtol=1e-4)
+
+
+SCALE = 1.0
+
+
+def _scaled(w):
+    return w * SCALE
+
+
+def _through_a_helper(w):
+    return _scaled(w) + w
+
+
+@pytest.mark.parametrize("fun", [_scaled, _through_a_helper])
+def test_derivatives_are_of_the_variables_that_the_function_read(fun, monkeypatch):
+    def program(j):
+        apply, found = j.jit(lambda f, x: f(x)), []
+        for scale in (1.0, 5.0, j.numpy.array(7.0)):
+            monkeypatch.setitem(globals(), "SCALE", scale)
+            _, pullback = j.vjp(fun, 2.0)
+            _, pushed = j.linearize(fun, 2.0)
+            found += [apply(pullback, 1.0), apply(pushed, 1.0), pullback(1.0), pushed(1.0)]
+        return found
+
+    agree(program)
+
+
+def test_variables_that_are_changed_before_a_derivative_is_taken_apart():
+    def program(j):
+        scale, unset = j.numpy.array(2.0), None
+        fun = lambda w, by=3.0, *, plus=1.0: w * scale * by + plus * (0 if unset is None else w)
+        _, pullback = j.vjp(fun, X)
+        _, pushed = j.linearize(fun, X)
+        scale, unset = j.numpy.array(5.0), 1.0
+        apply = j.jit(lambda f, x: f(x))
+        return apply(pullback, Y), apply(pushed, Y), pullback(Y), pushed(Y)
+
+    agree(program)

@@ -87,7 +87,7 @@ class LinearMap(Linearized):
             _check_linear_argument(tangent, kind, aval)
         if self._is_pushed_anew and self._given is not None:
             fun, arrays, _ = self._given
-            return jvp(fun, ends.in_spec.unflatten(arrays), tangents)[1]
+            return jvp(fun(), ends.in_spec.unflatten(arrays), tangents)[1]
         directions = [tensor_of(as_array(t)) for t, kind, aval in arguments if has_tangents(kind, aval)]
         device = device_of(*(as_argument(leaf, "linearize") for leaf in leaves))
         transpose = self._push if self._is_closure and self._push is not None else self._transposed(device)

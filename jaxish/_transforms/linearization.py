@@ -21,6 +21,7 @@ from .._core.graph import Graph
 from .._core.nodes import calls_for_effect
 from .._core.refs import RefKind
 from .._core.tree_util import register_pytree_node
+from .outside import as_now, same, values_read
 from .program import Call, programs_of, trace_program, types_key
 
 Pull = Callable[[Sequence[Tensor]], Sequence[Tensor]]
@@ -66,13 +67,14 @@ class _Backward:
     @staticmethod
     def of(fun: Callable[..., Any], arrays: Sequence[Array], ends: Ends) -> "tuple[_Backward, list[Array]]":
         """Return the half of `fun(*args)`, and the values besides arguments that it reads."""
-        key, programs = types_key(arrays, ends.in_spec), programs_of(fun, "vjp")
-        program = programs.get(key)
-        if program is None:
+        programs: dict[Any, Any] = programs_of(fun, "vjp")
+        key, read = types_key(arrays, ends.in_spec), values_read(fun)
+        known, program = programs.get(key, ((), None))
+        if program is None or not same(known, read):
             rebuild = lambda values: (ends.in_spec.unflatten(values), {})  # noqa: E731
             program = trace_program(fun, arrays, rebuild, (), "vjp").pure("the parts of a derivative")
             if not program.is_for_this_call_only:
-                programs[key] = program
+                programs[key] = read, program
         body, captured = program.closed.graph, list(program.closed.closure())
         wanted = [*(False for _ in captured), *map(has_tangents, ends.in_kinds, ends.in_avals)]
         forward, backward = residuals.split(body, wanted, views=False)  # of an argument: the argument is read
@@ -106,7 +108,7 @@ class Linearized:
 
     def __init__(self, fun: Callable[..., Any], arrays: Sequence[Array], ends: Ends, pull: Pull) -> None:
         self.ends, self.__name__ = ends, ends.name
-        self._given: tuple[Callable[..., Any], Sequence[Array], Pull] | None = (fun, arrays, pull)
+        self._given: tuple[Callable[[], Callable[..., Any]], Sequence[Array], Pull] | None = (as_now(fun), arrays, pull)
         # torch's closure reads tensors that no trace lifts: in another trace than its own it would read those of outer
         # levels without what they wrap, and derivatives with respect to these were zero.
         self._is_bound = functorch.peek_interpreter_stack() is not None
@@ -133,7 +135,7 @@ class Linearized:
     def _parts(self) -> _Backward:
         if self._given is not None:
             fun, arrays, _ = self._given
-            self._backward, self._kept = _Backward.of(fun, arrays, self.ends)
+            self._backward, self._kept = _Backward.of(fun(), arrays, self.ends)
             leaves = [a if read else NotNeeded() for a, read in zip(arrays, self._backward.reads, strict=True)]
             self._args_res = list(self.ends.in_spec.unflatten(leaves))
             self._given = None
