@@ -1,6 +1,7 @@
 """Creation, shapes, joining, padding and the methods of arrays, against JAX."""
 
 import enum
+import operator
 
 import numpy as np
 import pytest
@@ -797,3 +798,25 @@ def test_ufuncs_are_constant():
 
 def test_lists_of_traced_numbers_have_dtypes():
     agree(lambda jax: jax.jit(lambda x: jax.numpy.iscomplexobj([x]) + x.real)(1j))
+
+
+class Scaled:
+    """Answers operators itself, and says that it is no array."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def __jax_array__(self):
+        return NotImplemented
+
+    def __rmul__(self, other):
+        return other * self.by
+
+    __radd__ = __rmatmul__ = __rpow__ = __rtruediv__ = __gt__ = __eq__ = __rmul__
+
+
+@pytest.mark.parametrize("operation", ["mul", "add", "matmul", "pow", "truediv", "lt", "eq"])
+def test_operands_that_are_no_arrays_are_asked(operation):
+    apply = getattr(operator, operation)
+    agree(lambda j: apply(j.numpy.arange(3.0), Scaled(2.0)))
+    agree(lambda j: j.jit(lambda x: apply(x, Scaled(2.0)))(j.numpy.arange(3.0)))

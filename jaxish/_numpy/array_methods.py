@@ -51,15 +51,17 @@ _rank_promotion = config.numpy_rank_promotion
 _OPERANDS = (Array, int, float, complex, bool, np.ndarray, np.generic, torch.SymInt, torch.SymFloat)
 
 
-def _is_operand(x: Any) -> bool:
-    return isinstance(x, _OPERANDS) or hasattr(x, "__jax_array__")
+def _operand(x: Any) -> Any:
+    """Return what operators take for `x`, NotImplemented to let Python ask `x` for the operation.
 
-
-def _not_an_operand(x: Any) -> Any:
-    """Let Python ask `x` for the operation. Raises `TypeError` for a tensor, with whose answer nobody could do anything."""
+    Raises `TypeError` for a tensor, with whose answer nobody could do anything.
+    """
+    if isinstance(x, _OPERANDS):
+        return x
     if isinstance(x, Tensor):
         raise TypeError(f"unsupported operand types: 'Array' and 'Tensor'.{errors.way_from_torch(x)}")
-    return NotImplemented
+    found = x.__jax_array__() if hasattr(x, "__jax_array__") else NotImplemented
+    return found if isinstance(found, _OPERANDS) else NotImplemented
 
 
 def _binary(
@@ -93,8 +95,8 @@ def _binary(
                 bounds = ints.get(x.dtype)
                 if bounds and bounds[0] <= other <= bounds[1]:
                     return Array(fast(x, other), self._weak)
-        if not _is_operand(other):
-            return _not_an_operand(other)
+        if (other := _operand(other)) is NotImplemented:
+            return NotImplemented
         return slow(self, other)
 
     def reflected(self: Array, other: Any) -> Any:
@@ -109,8 +111,8 @@ def _binary(
             bounds = ints.get(x.dtype)
             if bounds and bounds[0] <= other <= bounds[1]:
                 return Array(fast(other, x), self._weak)
-        if not _is_operand(other):
-            return _not_an_operand(other)
+        if (other := _operand(other)) is NotImplemented:
+            return NotImplemented
         return slow(other, self)
 
     return forward, reflected
@@ -149,8 +151,10 @@ def _comparison(
                     return Array(fast(x, other), self._weak)
                 if x.dtype in _FLOATS:
                     return Array(fast(x, float(other)), self._weak)
-        if not _is_operand(other):
-            return _not_an_operand(other) if slow in _ORDERINGS else NotImplemented
+        if isinstance(other, Tensor) and slow not in _ORDERINGS:  # equal to no array
+            return NotImplemented
+        if (other := _operand(other)) is NotImplemented:
+            return NotImplemented
         return slow(self, other)
 
     return compare
@@ -195,14 +199,15 @@ def _pow(self: Array, other: Any) -> Any:
                 return Array(x * x if other == 2 else torch.pow(x, other), self._weak)
         elif type(other) is float and x.dtype in _FLOATS and functorch.peek_interpreter_stack() is None:
             return Array(torch.pow(x, other), self._weak)
-    if not _is_operand(other):
-        return _not_an_operand(other)
+    if (other := _operand(other)) is NotImplemented:
+        return NotImplemented
     return ufuncs.power(self, other)
 
 
 def _contains(self: Array, other: Any) -> bool:
-    if not _is_operand(other):
-        raise TypeError(f"Array.__contains__: unsupported operand type {type(other)}.")
+    given = type(other)
+    if (other := _operand(other)) is NotImplemented:
+        raise TypeError(f"Array.__contains__: unsupported operand type {given}.")
     if self.ndim != 1:
         raise ValueError(f"Array.__contains__: search array must be one-dimensional, got array of shape {self.shape}.")
     if np.ndim(other):
