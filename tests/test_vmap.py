@@ -307,3 +307,21 @@ def test_rules_for_batches_see_what_is_the_same_for_all():
         return lib.vmap(count, (0, None), (0, None))(X[0], lib.numpy.int32(3))
 
     agree(program)
+
+
+SELECTED = {
+    "numbers": lambda j, p: j.vmap(lambda a: j.lax.select(a, 0, 1))(p),
+    "arrays of none": lambda j, p: j.vmap(lambda a: j.lax.select_n(a, j.numpy.ones(()), j.numpy.zeros(())))(p),
+    "jitted": lambda j, p: j.jit(j.vmap(lambda a: j.lax.select(a, 2.0, 1.0) * (a != 0), 1, 1))(p),
+    "two vmaps": lambda j, p: j.vmap(j.vmap(lambda a: j.lax.select(a, 0, 1)))(p[None]),
+    "integers": lambda j, p: j.vmap(lambda a: j.lax.select_n(a.astype("int32"), 2, 1, 0))(p),
+    "differentiated": lambda j, p: j.grad(lambda x: j.vmap(lambda a: j.lax.select(a, x, 2 * x))(p).sum())(1.0),
+    "within jit": lambda j, p: j.vmap(j.jit(lambda a: j.lax.select(a, 0, 1)))(p),
+    "one dimension": lambda j, p: j.vmap(lambda a: j.lax.select(a, j.numpy.ones(1), j.numpy.ones(1)))(p),
+    "without vmap": lambda j, p: j.lax.select(p, 0, 1),
+}
+
+
+@pytest.mark.parametrize("program", SELECTED.values(), ids=SELECTED)
+def test_mapped_arrays_choose_between_scalars(program):
+    agree(lambda j: program(j, j.numpy.array([[True, False], [False, True]])))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, narrow, selection, unsigned
+from .._core import dtypes, functorch, narrow, selection, unsigned
 from .._core.array import Array, as_array, default_torch_device, device_of, tensor_of
 from .._core.extended import compares_elements, moves_elements
 from .._core.primitive import conjugate
@@ -349,7 +349,9 @@ def _select(name: str, which: Any, cases: tuple[Any, ...]) -> Array:
     shape = tensors[0].shape
     if any(t.shape != shape for t in tensors):
         raise TypeError(f"select cases must have the same shapes, got {[tuple(t.shape) for t in tensors]}.")
-    if index.dim() and index.shape != shape:
+    # JAX's rule for mapped operands has scalars that are not mapped beside any `which` that is.
+    is_lax = not shape and functorch.is_batchedtensor(index) and not any(map(functorch.is_batchedtensor, tensors))
+    if index.dim() and index.shape != shape and not is_lax:
         raise TypeError(
             "select `which` must be scalar or have the same shape as cases, got `which` shape "
             f"{tuple(index.shape)} but case shape {tuple(shape)}."
