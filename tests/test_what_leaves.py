@@ -87,3 +87,18 @@ def test_phrases(phrase):
     for j in (jax, jaxish):
         with pytest.raises((TypeError, ValueError), match=phrase):
             PHRASES[phrase](j)
+
+
+CONVERSIONS = {
+    "bool": bool, "not": lambda x: not x, "int": int, "float": float, "complex": complex, "index": lambda x: range(9)[x],
+    "member": lambda x: x in [x + 1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3,)])
+def test_numbers_that_arrays_do_not_become(name, shape):
+    for dtype in ("float32", "int32"):
+        for transformation in ("jit", "vmap", "grad"):
+            x = np.ones(shape, dtype)
+            agree(lambda j, x, to=transformation: getattr(j, to)(CONVERSIONS[name])(j.numpy.asarray(x)), x, weak=False)

@@ -145,17 +145,16 @@ class Array(ArrayInterface):
         return self._concrete(error, detail)
 
     def _scalar(self, function: str, get: Any = _undifferentiated) -> Any:
-        tensor = get(self, errors.ConcretizationTypeError, f"The problem arose with the `{function}` function.")
-        if tensor.dim():
+        if self.ndim:
             raise TypeError(f"Only scalar arrays can be converted to Python scalars; got an array of ndim {self.ndim}.")
-        return number_in(tensor)
+        return number_in(get(self, errors.ConcretizationTypeError, f"The problem arose with the `{function}` function."))
 
     def __bool__(self) -> bool:
-        tensor = self._concrete(errors.TracerBoolConversionError)
-        if tensor.numel() != 1:
-            what = "an empty array" if not tensor.numel() else "an array with more than one element"
+        count = self._tensor.numel()
+        if count != 1 and isinstance(count, int):  # of a traced array, too, unless its size is a symbol
+            what = "an empty array" if not count else "an array with more than one element"
             raise ValueError(f"The truth value of {what} is ambiguous. Use a.any() or a.all()")
-        return bool(number_in(tensor))
+        return bool(number_in(self._concrete(errors.TracerBoolConversionError)))
 
     def __int__(self) -> int:
         return int(self._scalar("int", Array._concrete))  # whose derivative is zero
@@ -167,10 +166,10 @@ class Array(ArrayInterface):
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        tensor = self._concrete(errors.TracerIntegerConversionError)
+        tensor = self._tensor
         if tensor.dim() or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError("Only integer scalar arrays can be converted to a scalar index.")
-        return int(number_in(tensor))
+        return int(number_in(self._concrete(errors.TracerIntegerConversionError)))
 
     def __hex__(self) -> str:
         return hex(self.__index__())
