@@ -147,7 +147,9 @@ class Array(ArrayInterface):
     def _scalar(self, function: str, get: Any = _undifferentiated) -> Any:
         if self.ndim:
             raise TypeError(f"Only scalar arrays can be converted to Python scalars; got an array of ndim {self.ndim}.")
-        return number_in(get(self, errors.ConcretizationTypeError, f"The problem arose with the `{function}` function."))
+        return number_in(
+            get(self, errors.ConcretizationTypeError, f"The problem arose with the `{function}` function.")
+        )
 
     def __bool__(self) -> bool:
         count = self._tensor.numel()
