@@ -15,6 +15,7 @@ from torch import fx
 from .loop_elements import element_of, filled, literal
 from .loop_emitter import Emitter
 from .loop_indexing import with_spare
+from .loop_operators import C_TYPES
 from .loop_values import Unsupported, Value, flat_index, loops_over
 from .loop_views import reshape
 
@@ -63,14 +64,19 @@ def _inserted(
     part: Value,
     place: Callable[[Sequence[str]], tuple[str, list[str]]],
     shape: tuple[int, ...],
+    is_everywhere: bool = False,
 ) -> Value:
-    """Return an array with the elements of `part` where `place` says so, and those of x, or zeros, elsewhere."""
+    """Return an array with the elements of `part` where `place` says so, and those of x, or zeros, elsewhere.
+
+    A part that has an element for each place, wanted or not, `is_everywhere`: it is read unasked, for all of a vector.
+    """
     if part.dtype is not dtype or not math.prod(part.shape):
         raise Unsupported(f"a part of {part.dtype} and shape {part.shape}")
 
     def load(index: Sequence[str]) -> str:
         test, inner = place(index)
-        return f"(({test}) ? ({part.load(inner)}) : ({literal(0, dtype) if x is None else x.load(index)}))"
+        own, other = part.load(inner), literal(0, dtype) if x is None else x.load(index)
+        return f"either<{C_TYPES[dtype]}>({test}, {own}, {other})" if is_everywhere else f"(({test}) ? ({own}) : ({other}))"
 
     return Value(shape, dtype, load)
 
@@ -90,11 +96,11 @@ def _constant_pad_nd(
 
 
 def _tril(shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
-    return _inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) <= {diagonal}", [*i]), shape)
+    return _inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) <= {diagonal}", [*i]), shape, True)
 
 
 def _triu(shape: tuple[int, ...], dtype: torch.dtype, x: Value, diagonal: int = 0) -> Value:
-    return _inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) >= {diagonal}", [*i]), shape)
+    return _inserted(dtype, None, x, lambda i: (f"({i[-1]})-({i[-2]}) >= {diagonal}", [*i]), shape, True)
 
 
 def _diag_embed(
@@ -118,9 +124,8 @@ def _select_backward(
     shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], dim: int, index: int
 ) -> Value:
     axis = dim % len(shape)
-    return _inserted(
-        dtype, None, part, lambda i: (f"({i[axis]}) == {index % shape[axis]}", [*i[:axis], *i[axis + 1 :]]), shape
-    )
+    place = lambda i: (f"({i[axis]}) == {index % shape[axis]}", [*i[:axis], *i[axis + 1 :]])  # noqa: E731
+    return _inserted(dtype, None, part, place, shape, True)
 
 
 def _slice_backward(shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: Sequence[int], *bounds: int) -> Value:
