@@ -179,6 +179,17 @@ def test_a_graph_that_calls_python_in_all_branches_is_left_to_the_backend():
         native_graph.Whole(body, "f", pytest.fail, pytest.fail).run_when_compiled()
 
 
+def test_elements_set_again_and_again_are_no_longer_text_each_time(compiled):
+    def program(x):
+        for shift in range(7):
+            row = (x[0, shift] * 10).astype("int32") % 5
+            x = x.at[row, row + 1].set(x[1, shift] * 2 + 1)
+        return x
+
+    assert len(loop_sources.graph_source(graph_of(program)).text) < 100_000
+    agree(lambda j: j.jit(program)(X))
+
+
 def test_large_graphs_are_left_to_the_backend():
     assert not loop_sources.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (20000,))))
 

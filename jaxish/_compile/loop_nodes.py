@@ -39,6 +39,7 @@ STATEMENTS: dict[str, Callable[..., Value]] = {
 
 _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
 _SHORT = 200  # characters of an expression that is computed more than once
+_LONG = 4000  # of one that is stored: what is set in, or reshaped, is read at places that are written out each time
 _WORK_OF_CALL = 16  # multiplications within it that take as long as an element
 
 # Keyword arguments that are looked at, or say nothing that a result's type does not say.
@@ -113,6 +114,8 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         is_wanted = math.prod(value.shape) == 1 or (len(node.users) > 1 and not _is_short_test(value))
         if is_wanted and value.place is None:
             value = emitter.stored(value)
+    if not value.is_held and value.place is None and len(_text(value)) > _LONG:
+        value = emitter.stored(value)
     assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
     return value
 

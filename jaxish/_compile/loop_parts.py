@@ -76,7 +76,9 @@ def _inserted(
     def load(index: Sequence[str]) -> str:
         test, inner = place(index)
         own, other = part.load(inner), literal(0, dtype) if x is None else x.load(index)
-        return f"either<{C_TYPES[dtype]}>({test}, {own}, {other})" if is_everywhere else f"(({test}) ? ({own}) : ({other}))"
+        if is_everywhere:
+            return f"either<{C_TYPES[dtype]}>({test}, {own}, {other})"
+        return f"(({test}) ? ({own}) : ({other}))"
 
     return Value(shape, dtype, load)
 
