@@ -203,7 +203,7 @@ class Compiler:
             thread.come_to_rest()
 
     def successor(self) -> "Compiler":
-        """Return the compiler of a process that was forked off: the thread and the worker are its parent's alone."""
+        """Return the compiler of a process that was forked off: the threads and the worker are its parent's alone."""
         if self._worker is not None:
             self._worker.returncode = 0  # it is no child of this process
             _close_pipes(self._worker)

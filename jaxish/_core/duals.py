@@ -64,17 +64,10 @@ def _whole(primal: Tensor) -> Tensor:
     torch copies tangents into the memory that their primals have, which it refuses to do for repeated elements, and gets wrong
     for parts of fake tensors.
     """
-    lowest = primal
-    while functorch.is_functorch_wrapped_tensor(lowest):
-        lowest = functorch.get_unwrapped(lowest)
-    if lowest.device.type == "xla":
+    base = functorch.base_of(primal)
+    if base.device.type == "xla" or base.untyped_storage().nbytes() == base.numel() * base.element_size():
         return primal
-    held = lowest.untyped_storage().nbytes()
-    return (
-        primal
-        if held == lowest.numel() * lowest.element_size()
-        else primal.clone(memory_format=torch.contiguous_format)
-    )
+    return primal.clone(memory_format=torch.contiguous_format)
 
 
 def tangent_of(tensor: Tensor) -> Tensor | None:

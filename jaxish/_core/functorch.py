@@ -43,6 +43,13 @@ _is_mapped_by_autograd = _functorch.is_legacy_batchedtensor
 _remove_mapped, _add_mapped = torch._remove_batch_dim, torch._add_batch_dim  # pyright: ignore[reportPrivateImportUsage]
 
 
+def base_of(tensor: Tensor) -> Tensor:
+    """Return the plain tensor under all functorch wrappers (vmap, grad, jvp levels) of `tensor`."""
+    while is_functorch_wrapped_tensor(tensor):
+        tensor = get_unwrapped(tensor)
+    return tensor
+
+
 def mapped_by_autograd(function: Callable[..., Sequence[Any]], tensors: Sequence[Tensor]) -> Sequence[Any]:
     """Call a function of tensors, some of which torch's autograd has mapped with the vmap that it had before torch.func's.
 

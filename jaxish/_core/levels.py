@@ -4,13 +4,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import duals, functorch
-
-
-def base_of(tensor: Tensor) -> Tensor:
-    """Return the plain tensor under all functorch wrappers (vmap, grad, jvp levels) of `tensor`."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
-    return tensor
+from .functorch import base_of
 
 
 def is_batched(tensor: Tensor) -> bool:
