@@ -290,6 +290,8 @@ def sort(a: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
     """Return sorted values and the indices of the sorted elements."""
     if not graph.tracing and a.numel() >= _MANY_SORTED and a.is_cpu:
         return sort_of_many(a, dim=dim, descending=descending)
+    if a.is_floating_point() and not a.is_cpu:  # torch's sort for GPUs takes NaNs with a sign for the least numbers
+        a = torch.where(a != a, torch.nan, a)
     values, indices = torch.sort(ordered(a), dim=dim, descending=descending, stable=stable)
     return from_ordered(values, a.dtype), indices
 
@@ -341,11 +343,42 @@ def flip(a: Tensor, dims: Sequence[int]) -> Tensor:
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product of two matrices, or batches of them."""
     if a.dtype in NARROW:
-        return narrow.via_wide(torch.matmul, a, b)
+        return narrow.via_wide(matmul, a, b)
     wide = product_dtype(a, b)
     if wide is not a.dtype:
         return torch.matmul(a.to(wide), b.to(wide)).to(a.dtype)
-    return torch.matmul(a, b) if a.dtype not in SIGNED else via_bits(torch.matmul, a, b)
+    return bilinear(torch.matmul, a, b)
+
+
+_DIGIT = 16  # bits
+
+
+def bilinear(product: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """Return a matrix product or another sum of products, of integers modulo their range.
+
+    Devices but the CPU multiply floating matrices only: there it is made of products of digits, whose sums are exact in float64
+    for up to 2**20 terms. Those beyond the range are left out.
+    """
+    if a.is_cpu or a.is_floating_point() or a.is_complex():
+        return product(a, b) if a.dtype not in SIGNED else via_bits(product, a, b)
+    count = max(1, 8 * a.dtype.itemsize // _DIGIT)
+    of_a, of_b = _digits(a, count), _digits(b, count)
+    total = functools.reduce(
+        torch.add,
+        (
+            product(of_a[i], of_b[place - i]).to(torch.int64) << (_DIGIT * place)
+            for place in range(count)
+            for i in range(place + 1)
+        ),
+    )
+    return total.to(SIGNED.get(a.dtype, a.dtype)).view(a.dtype)
+
+
+def _digits(a: Tensor, count: int) -> list[Tensor]:
+    """Return the digits of integers, lowest first, as float64; the highest one has the sign."""
+    wide = a.view(SIGNED.get(a.dtype, a.dtype)).to(torch.int64)
+    low = [(wide >> (_DIGIT * i)) & (2**_DIGIT - 1) for i in range(count - 1)]
+    return [digit.double() for digit in (*low, wide >> (_DIGIT * (count - 1)))]
 
 
 _HALVES = (torch.float16, torch.bfloat16)

@@ -218,25 +218,5 @@ def _work_dtype(a: Tensor, b: Tensor, dtype: torch.dtype) -> torch.dtype:
 @in_own_dtypes
 def _mm(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of matrices or of two batches of them, of one dtype."""
-    if a.dtype in ops.INEXACT.dtypes or a.is_cpu:
-        is_plain = a.dim() == 2 and a.dtype not in unsigned.SIGNED and a.dtype.itemsize > 2
-        return torch.mm(a, b) if is_plain else unsigned.matmul(a, b)
-    return _integer_matmul(a, b)
-
-
-def _integer_matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product of integer matrices, modulo their range, on devices that multiply only floating ones."""
-    # Digits of 16 bits: sums of their products are exact in float64 for up to 2**20 terms.
-    dtype = a.dtype
-    if dtype.itemsize == 8:
-        return torch.sum(a.unsqueeze(-1).view(torch.int64) * b.unsqueeze(-3).view(torch.int64), -2).view(dtype)
-    wide_a, wide_b = a.to(torch.int64), b.to(torch.int64)
-
-    def product(x: Tensor, y: Tensor) -> Tensor:
-        return torch.matmul(x.double(), y.double()).to(torch.int64)
-
-    low_a, low_b = wide_a & 0xFFFF, wide_b & 0xFFFF
-    total = product(low_a, low_b)
-    if dtype.itemsize > 2:
-        total = total + ((product(wide_a >> 16, low_b) + product(low_a, wide_b >> 16)) << 16)
-    return total.to(dtype)
+    is_plain = a.dim() == 2 and a.dtype in ops.INEXACT.dtypes and a.dtype.itemsize > 2
+    return torch.mm(a, b) if is_plain else unsigned.matmul(a, b)

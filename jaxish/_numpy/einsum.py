@@ -143,12 +143,9 @@ def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Te
         return torch.einsum(equation, *(t.to(torch.float32) for t in taken)).to(dtype)
     if len(taken) == 2 and (wide := unsigned.product_dtype(taken[0], taken[1])) is not dtype:
         return torch.einsum(equation, *(t.to(wide) for t in taken)).to(dtype)
-    return unsigned.via_bits(lambda *ts: _summed(equation, ts), *taken)
-
-
-def _summed(equation: str, taken: Sequence[Tensor]) -> Tensor:
     # torch sums small integers as int64.
-    return torch.einsum(equation, *taken).to(taken[0].dtype)
+    summed = lambda *ts: torch.einsum(equation, *ts).to(ts[0].dtype)  # noqa: E731
+    return unsigned.bilinear(summed, *taken) if len(taken) == 2 else unsigned.via_bits(summed, *taken)
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[tuple[int, ...]], Any]:

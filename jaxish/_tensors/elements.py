@@ -429,12 +429,19 @@ def _spare_row(flat: Tensor) -> Tensor:
     return torch.cat([flat, flat[:1]])
 
 
+def _scatter_add(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
+    if not flat.is_complex() or flat.is_cpu:
+        return flat.scatter_add(0, places, updates)
+    places = places.unsqueeze(-1).expand(*places.shape, 2)  # torch has it for complex numbers on the CPU alone
+    return torch.view_as_complex(torch.view_as_real(flat).scatter_add(0, places, torch.view_as_real(updates)))
+
+
 def _index_put(accumulate: bool) -> Any:
     def make(drop: bool, unique: bool) -> Any:
         def put(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
             padded = _spare_row(flat) if drop else flat
             if accumulate and flat.dim() == 1 and flat.dtype.itemsize > 1:  # a third of index_put's time
-                out = padded.scatter_add(0, places, updates)
+                out = _scatter_add(padded, places, updates)
             else:
                 out = padded.index_put((places,), updates, accumulate)
             return out[:-1] if drop else out
