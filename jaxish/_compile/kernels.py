@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._core import config, graph
+from .._core import accelerator, config, graph
 from .._core.graph import Graph, TensorType
 from . import executable, loop_sources, lowering, native_loop
 
@@ -23,6 +23,8 @@ _SMALL, _MEDIUM, _LARGE = 64, 4096, 65536  # elements per call: small draws, L1,
 _TRACING, _COMPILING = 0.05, 2.0  # seconds that these take, about
 
 _SHORT = 32768  # elements that the function itself makes in a few milliseconds
+
+_AT_ONCE = range(10, 27)  # the logarithms of how many elements a GPU makes at once, which has no cache to stay in
 
 _PART = 1 << 22  # elements between which handlers of signals run: some 20 ms of normals
 
@@ -38,7 +40,8 @@ class Kernel:
     It returns one tensor per result, as long as the positions. On the CPU it is one C++ function (native_loop.py), whatever
     the length; on the tier `auto` short arrays come from the function itself until that has taken as long as tracing it
     would, and while the C++ compiler is at work. Elsewhere, and where there is no compiler, arrays are gone through in
-    blocks, and each block size that is met is compiled once. In a graph that is being lowered the function is written out.
+    blocks, and each block size that is met is compiled once: on a GPU a whole array is one block, of the next power of two.
+    In a graph that is being lowered the function is written out.
 
     What computes the same of whole tensors may be given as `itself`. Then nothing waits: arrays of any length come from it
     until it has taken so long, and while the compiler is at work.
@@ -55,6 +58,9 @@ class Kernel:
         """Return the results for the positions 0 to `count`; the inputs after the shared ones have `count` elements."""
         if graph.tracing and lowering.is_lowering():
             return self._spelled_out(count, inputs)
+        if accelerator.is_gpu(inputs[0].device):
+            is_direct = config.jit_tier.value == "direct"
+            return self._itself(count, inputs) if is_direct else self._by_blocks(count, inputs, _power_of_two(count))
         is_short, key = count <= _SHORT or self.itself is not None, self._key(1, inputs)
         if key in self._bodies or not self._runs_itself(key, _TRACING, is_short):
             native = self._native(key, is_short, inputs)
@@ -62,7 +68,7 @@ class Kernel:
                 return self._by_parts(native, self._bodies[key].out_types, count, inputs)
         if self.itself is not None or (is_short and self._runs_itself(key, _COMPILING, is_short)):
             return self._timed(key, count, inputs)
-        return self._by_blocks(count, inputs)
+        return self._by_blocks(count, inputs, next((b for b in self.blocks if count <= b), self.blocks[-1]))
 
     def _native(self, key: Any, is_short: bool, inputs: Sequence[Tensor]) -> native_loop.Loop | None:
         body = self._body(key, 1, inputs)
@@ -91,16 +97,18 @@ class Kernel:
 
     def _timed(self, key: Any, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
         start = time.perf_counter()
-        results = self._spelled_out(count, inputs) if self.itself is None else [self.itself(*inputs)]
+        results = self._itself(count, inputs)
         self._seconds[key] = self._seconds.get(key, 0.0) + time.perf_counter() - start
         return results
+
+    def _itself(self, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return self._spelled_out(count, inputs) if self.itself is None else [self.itself(*inputs)]
 
     def _spelled_out(self, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
         positions = torch.arange(count, device=inputs[0].device)
         return [found.expand(count) for found in self.function(positions, *inputs)]
 
-    def _by_blocks(self, count: int, inputs: Sequence[Tensor]) -> list[Tensor]:
-        block = next((b for b in self.blocks if count <= b), self.blocks[-1])
+    def _by_blocks(self, count: int, inputs: Sequence[Tensor], block: int) -> list[Tensor]:
         shared, rows = inputs[: self.shared], inputs[self.shared :]
         body = self._body(self._key(block, inputs), block, inputs)
         run = executable.of(body)
@@ -141,6 +149,11 @@ class Kernel:
 def number(value: int, device: torch.device) -> Tensor:
     """Return a number as a tensor, for a kernel."""
     return torch.full((), value, dtype=torch.int64, device=device)
+
+
+def _power_of_two(count: int) -> int:
+    exponent = max(count - 1, 0).bit_length()
+    return 1 << min(max(exponent, _AT_ONCE.start), _AT_ONCE.stop - 1)
 
 
 def _padded(row: Tensor, block: int) -> Tensor:
