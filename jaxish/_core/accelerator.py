@@ -42,6 +42,11 @@ def wait_for_xla() -> None:
     module.wait_device_ops()
 
 
+def is_gpu(device: torch.device) -> bool:
+    """Tell whether a device is one to which each kernel is sent by itself."""
+    return device.type == "cuda"
+
+
 _OTHER_NAMES = {"gpu": "cuda", "tpu": "xla"}
 
 

@@ -6,7 +6,6 @@ batched bodies for vmap, bodies on pairs for jvp. Reverse mode splits the body i
 """
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from ..._core.target import Target
 from ..._devices import laid
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
+from . import several_steps
 from .bodies import Operands, carry_program, trace_body
 from .deferred_products import Deferred
 from .references import ends_of, put_back, threaded, values_of, written_by
@@ -66,30 +66,41 @@ class Scan(Opaque):
         return self.body, counts, lambda: loop_sources.scan_source(self.body, *counts)
 
     def _run_steps(self, *inputs: Tensor) -> list[Tensor]:
+        upcoming = native_loop.upcoming(*self._native())
+        count = max(self.unroll, several_steps.count(self.body, length=self.length))
+        if upcoming is None and count > 1 and self.length:
+            return self._run_several_at_once(count, *inputs)
         consts, carry, xs = self.parts(inputs)
         slices = list(zip(*(x.unbind(0) for x in xs), strict=True)) if xs else [()] * self.length
         if self.reverse:
             slices.reverse()
         steps: list[Sequence[Tensor]] = []
-        upcoming, whole = native_loop.upcoming(*self._native()), self.length - self.length % self.unroll
-        single = executable.of(self.body)
-        chunk = executable.of(self._unrolled()) if self.unroll > 1 and whole else single
-        for start in chain(range(0, whole, self.unroll), range(whole, self.length)):
+        step = executable.of(self.body)
+        for given in slices:
             if upcoming is not None:
                 if (native := upcoming()) is not None:
                     return self._rest(native, steps, consts, carry, xs)
                 if upcoming.is_over:
                     upcoming = None
-            count, step = (self.unroll, chunk) if start < whole else (1, single)
-            given = slices[start] if count == 1 else [s for x in slices[start : start + count] for s in x]
             run = step.run if upcoming is None else step.run_for_now
             results = run(*consts, *carry, *given)
-            carry, ys = results[: self.carries], results[self.carries :]
-            size = len(ys) // count
-            steps += [ys] if count == 1 else [ys[i * size : (i + 1) * size] for i in range(count)]
+            carry = results[: self.carries]
+            steps.append(results[self.carries :])
         if not steps:
             return [*carry, *(_empty(t) for t in self.body.out_types[self.carries :])]
         return [*carry, *self._stacked(steps)]
+
+    def _run_several_at_once(self, count: int, *inputs: Tensor) -> list[Tensor]:
+        consts, carry, xs = self.parts(inputs)
+        starts, parts = range(0, self.length, count), []
+        for start in reversed(starts) if self.reverse else starts:
+            size = min(count, self.length - start)
+            steps = several_steps.of_scan(self.body, self.consts, self.carries, size, self.reverse)
+            results = executable.of(steps).run(*consts, *carry, *(x.narrow(0, start, size) for x in xs))
+            carry = results[: self.carries]
+            parts.append(results[self.carries :])
+        columns = zip(*(reversed(parts) if self.reverse else parts), strict=True)
+        return [*carry, *map(torch.cat, columns)]
 
     def _stacked(self, steps: Sequence[Sequence[Tensor]]) -> list[Tensor]:
         """Return the ys of steps in the order in which they were made."""
@@ -140,22 +151,6 @@ class Scan(Opaque):
         assert recorder is not None
         body = graph.trace(self.body, self.body.in_types, lowering=target).graph
         return recorder.emit(self._with_body(body, self.consts, self.carries), inputs, self.out_types(*inputs))
-
-    def _unrolled(self) -> Graph:
-        """Return the body repeated `unroll` times: (consts, carry, x per step) -> (carry, ys per step)."""
-
-        def run(*inputs: Tensor) -> list[Tensor]:
-            consts, carry, slices = self.parts(inputs)
-            count, ys = len(slices) // self.unroll, []
-            for i in range(self.unroll):
-                results = self.body(*consts, *carry, *slices[i * count : (i + 1) * count])
-                carry = results[: self.carries]
-                ys += results[self.carries :]
-            return [*carry, *ys]
-
-        head, xs = self.body.in_types[: self.consts + self.carries], self.body.in_types[self.consts + self.carries :]
-        make = lambda: graph.trace(run, [*head, *xs * self.unroll]).graph  # noqa: E731
-        return derived.cached(self.body, ("unroll", self.consts, self.carries, self.unroll), make)
 
     def _with_body(self, body: Graph, consts: int, carries: int) -> "Scan":
         return Scan(body, consts, carries, self.length, self.reverse, self.unroll)

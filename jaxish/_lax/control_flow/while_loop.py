@@ -23,6 +23,7 @@ from ..._core.residuals import differentiating_level, is_tracked
 from ..._core.target import Target
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
+from . import several_steps
 from .bodies import Operands, carry_program, concrete, trace_body
 from .references import put_back, threaded, values_of, written_by
 from .scan import scan
@@ -56,6 +57,9 @@ class While(Opaque):
         if native is not None:
             return native(inputs, self.body.out_types)
         cond_consts, body_consts, carry = self.parts(inputs)
+        count = several_steps.count(self.cond, self.body)
+        if count > 1:
+            return self._run_several_at_once(count, *inputs)
         test, step, upcoming = executable.of(self.cond), executable.of(self.body), native_loop.upcoming(*loop)
         while upcoming is not None:
             if (native := upcoming()) is not None:
@@ -67,6 +71,15 @@ class While(Opaque):
             carry = step.run_for_now(*body_consts, *carry)
         while test.run(*cond_consts, *carry)[0]:
             carry = step.run(*body_consts, *carry)
+        return list(carry)
+
+    def _run_several_at_once(self, count: int, *inputs: Tensor) -> list[Tensor]:
+        steps = several_steps.of_while(self.cond, self.body, self.cond_consts, self.body_consts, count)
+        split, going = self.cond_consts + self.body_consts, True
+        consts, carry = inputs[:split], inputs[split:]
+        several = executable.of(steps)
+        while going:
+            going, *carry = several.run(*consts, *carry)
         return list(carry)
 
     def _native(self) -> tuple[Graph, Any, Callable[[], loop_sources.Source]]:
