@@ -24,14 +24,38 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import cache, config, debugging, dtypes, dynamo, graph, machine, monitoring, narrow, operators, unsigned
+from .._core import (
+    accelerator,
+    cache,
+    config,
+    debugging,
+    dtypes,
+    dynamo,
+    graph,
+    machine,
+    monitoring,
+    narrow,
+    operators,
+    unsigned,
+)
 from .._core.graph import Graph, TensorType
 from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
 from .._core.target import PIECES
 from .._core.torch_modes import in_own_dtypes
 from .._devices import processes, spmd
-from . import background, loop_sources, lowering, native_graph, native_loop, piecewise, progress, registry, structured
+from . import (
+    background,
+    cuda_graphs,
+    loop_sources,
+    lowering,
+    native_graph,
+    native_loop,
+    piecewise,
+    progress,
+    registry,
+    structured,
+)
 from .factored import rewriting
 from .loop_values import Unsupported
 
@@ -98,7 +122,7 @@ class Executable:
                 with monitoring.timed(monitoring.COMPILE):
                     self._use(
                         self._whole()
-                        or (self._told(request) if request.is_worthwhile() else _unfused(self.body.module))
+                        or (self._from_backend(request) if request.is_worthwhile() else _unfused(self.body.module))
                     )
             except cache.Unusable as error:
                 cache.warn(str(error))
@@ -111,9 +135,13 @@ class Executable:
         if not self._is_waiting or self._may_be_written() or not can_compile() or not self.compile_pieces():
             self.compile()
 
-    def _told(self, request: "Request") -> Callable[..., Sequence[Tensor]]:
+    def _from_backend(self, request: "Request") -> Callable[..., Sequence[Tensor]]:
         with progress.told(self.name):
-            return request.compile()
+            run = request.compile()
+        device, *others = {type.device for type in (*self.body.in_types, *self.body.out_types)} or {None}
+        if device is None or others or not accelerator.is_gpu(device) or processes.are_several():
+            return run
+        return cuda_graphs.recorded(run, self._use, device)
 
     def _may_be_written(self) -> bool:
         return self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)

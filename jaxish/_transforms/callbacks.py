@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
+from .._compile import cuda_graphs
 from .._compile.structured import Opaque
 from .._core import axes, dtypes, errors, functorch, graph, residuals, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
@@ -101,6 +102,7 @@ class PureCallback(Opaque):
         return self.types
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
+        cuda_graphs.needs_python()
         results = self.function(*inputs)
         found = [(tuple(r.shape), r.dtype) for r in results]
         wanted = [(t.shape, t.dtype) for t in self.types]

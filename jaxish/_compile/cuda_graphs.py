@@ -1,0 +1,174 @@
+"""Compiled functions on a GPU, recorded as CUDA graphs where that pays.
+
+A step of a small program is a hundred kernels, and launching one takes longer than it runs: 7 µs from generated Python, 2
+within a recorded graph (H100). A graph reads and writes memory of its own, so that inputs are copied in and results out,
+some 20 µs a call. Whether it pays is measured, once, after calls in which kernels were loaded and tuned.
+
+What looks at a value cannot be recorded: torch raises, and the function stays as it was. What calls Python says so itself
+(`needs_python`), since Python would not be called again.
+
+The graphs of a stream share one pool of memory: they run one after the other, and nothing in it is read later.
+"""
+
+import contextlib
+import functools
+import math
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import dtypes, unsigned
+from . import background
+
+Run = Callable[..., Sequence[Tensor]]
+
+_WARM_UP = 2  # calls
+_TOO_LONG = 0.25  # seconds of a call: launching is not what they are spent on, or the graph would be huge
+_TOO_LARGE = 1 << 28  # bytes to be copied
+_GAIN = 0.9  # of the time of a call, below which a graph is kept
+
+_one_at_a_time = threading.Lock()  # is recorded: the memory is shared
+_of_thread = threading.local()  # `is_part`: what is called belongs to a function that may be recorded as a whole
+
+
+class NeedsPython(RuntimeError):
+    """A function that is being recorded calls Python, which a graph cannot."""
+
+
+def needs_python() -> None:
+    """Say that what follows calls Python. Raises `NeedsPython` where a function is being recorded."""
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise NeedsPython
+
+
+def recorded(run: Run, use: Callable[[Run], None], device: torch.device) -> Run:
+    """Return what calls `run`, a compiled function of tensors on this GPU, until it is known whether to record it.
+
+    `use` is told what to call from then on.
+    """
+    calls, seconds, lock = 0, math.inf, threading.Lock()
+
+    def warm_up(*tensors: Tensor) -> Sequence[Tensor]:
+        nonlocal calls, seconds
+        if getattr(_of_thread, "is_part", False):
+            return run(*tensors)
+        calls += 1
+        if calls > _WARM_UP and not background.compiler().is_busy and lock.acquire(blocking=False):  # once: it stays
+            use((_recording(run, tensors, device) if seconds < _TOO_LONG else None) or run)
+        with _as_one():
+            if calls != _WARM_UP:
+                return run(*tensors)
+            seconds, results = _timed(run, tensors)
+            return results
+
+    return warm_up
+
+
+@contextlib.contextmanager
+def _as_one() -> Iterator[None]:
+    """Within this context manager nothing is recorded by itself."""
+    _of_thread.is_part = True
+    try:
+        yield
+    finally:
+        _of_thread.is_part = False
+
+
+def _recording(run: Run, tensors: Sequence[Tensor], device: torch.device) -> "_Recording | None":
+    """Return `run` as a graph, None where it cannot be one, or is no faster as one."""
+    if sum(t.nbytes for t in tensors) > _TOO_LARGE:
+        return None
+    with _one_at_a_time, _as_one(), torch.cuda.device(device), torch.no_grad():
+        try:
+            made = _Recording(run, tensors, device)
+        except (
+            Exception
+        ):  # torch's and CUDA's, of whatever may not be recorded; an error of the function's own comes again
+            _pool_and_stream.cache_clear()
+            return None
+        plainly, replayed = (min(_timed(f, tensors)[0] for _ in range(3)) for f in (run, made))
+        return made if made.copied <= _TOO_LARGE and replayed < _GAIN * plainly else None
+
+
+def _timed(run: Run, tensors: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
+    """Return how many seconds a call takes until its results are there, and these."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    results = run(*tensors)
+    torch.cuda.synchronize()
+    return time.perf_counter() - start, results
+
+
+@functools.cache
+def _pool_and_stream(device: torch.device, current: int) -> tuple[Any, torch.cuda.Stream]:
+    """Return the memory of graphs that run in the current stream, and the stream in which they are recorded."""
+    return torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
+
+
+class _Recording:
+    """A CUDA graph of a function, called as the function is. Raises `RuntimeError` where it cannot be recorded."""
+
+    def __init__(self, run: Run, tensors: Sequence[Tensor], device: torch.device) -> None:
+        self._run, self._lock, self._index = run, threading.Lock(), device.index or 0
+        self._stream = _current_stream(self._index)
+        self._inputs = [torch.empty(t.shape, dtype=t.dtype, device=device) for t in tensors]
+        _copy(self._inputs, tensors)
+        self._graph = torch.cuda.CUDAGraph()
+        self._results = self._recorded(*_pool_and_stream(device, self._stream))
+        self._graph.replay()  # a constant that was made and kept for others to use has its value now
+        self.copied = sum(t.nbytes for t in (*self._inputs, *self._results))
+
+    def _recorded(self, pool: Any, stream: torch.cuda.Stream) -> list[Tensor]:
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            # torch.cuda.graph would empty the allocator's cache before.
+            self._graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                return list(self._run(*self._inputs))
+            finally:
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # where arrays are empty, so is the graph
+                        self._graph.capture_end()
+                except RuntimeError:
+                    with contextlib.suppress(
+                        RuntimeError
+                    ):  # torch leaves it undone where the capture has failed (2.11)
+                        torch._C._cuda_endAllocateToPool(self._index, pool)  # pyright: ignore
+                    raise
+
+    def __call__(self, *tensors: Tensor) -> Sequence[Tensor]:
+        if _current_stream(self._index) != self._stream:  # the user's, or one in which a graph is being recorded
+            return self._run(*tensors)
+        with self._lock, torch.no_grad():
+            _copy(self._inputs, tensors)
+            self._graph.replay()
+            results = [torch.empty_like(t) for t in self._results]
+            _copy(results, self._results)
+        return results
+
+
+def _current_stream(index: int) -> int:
+    return torch._C._cuda_getCurrentRawStream(index)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+_APART = frozenset({*unsigned.SIGNED, *dtypes.NARROW})  # dtypes of which torch copies one tensor at a time
+
+
+def _copy(into: Sequence[Tensor], tensors: Sequence[Tensor]) -> None:
+    """Copy tensors into others, those of one dtype by one kernel."""
+    together: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for target, tensor in zip(into, tensors, strict=True):
+        if target.dtype in _APART:
+            target.copy_(tensor)
+        else:
+            targets, given = together.setdefault(target.dtype, ([], []))
+            targets.append(target)
+            given.append(tensor)
+    for targets, given in together.values():
+        torch._foreach_copy_(targets, given)  # pyright: ignore[reportPrivateImportUsage]

@@ -1,0 +1,182 @@
+"""On a GPU: compiled functions that are recorded as CUDA graphs, and programs that never wait for the GPU unasked."""
+
+import threading
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import torch
+from oracle import agree
+
+import jaxish
+from jaxish import numpy as jnp
+from jaxish._compile import cuda_graphs
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+    pytest.mark.usefixtures("compiled"),
+]
+
+CALLS = 6
+X = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32) / 4
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Return the list of what is recorded, and keep it whether it is faster or not."""
+    found: list[Any] = []
+
+    class Kept(cuda_graphs._Recording):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            found.append(self)
+
+    monkeypatch.setattr(cuda_graphs, "_Recording", Kept)
+    monkeypatch.setattr(cuda_graphs, "_GAIN", np.inf)
+    return found
+
+
+def chain(j: Any, x: Any, y: Any) -> Any:
+    for _ in range(4):
+        x = j.numpy.tanh(x @ y + 0.1)
+        y = j.numpy.sort(y, 0) * 0.9
+    return x, {"y": y, "sum": x.sum(), "same": x}
+
+
+def step(j: Any, x: Any, y: Any) -> Any:
+    def loss(w):
+        return j.lax.scan(lambda c, row: (j.numpy.tanh(c @ w + row), c.sum()), x[0], y)[1].sum()
+
+    value, slope = j.value_and_grad(loss)(x)
+    return x - 0.1 * slope, value
+
+
+def draws(j: Any, x: Any, y: Any) -> Any:
+    key = j.random.key((x[0, 0] * 1000).astype("int32"))
+    return j.random.bits(key, (8,)), j.random.uniform(key, (8,)) @ x[:8], j.numpy.flip(j.random.split(key, 3))
+
+
+def dtypes(j: Any, x: Any, y: Any) -> Any:
+    whole = (x * 100).astype("int32").astype("uint32")
+    half, complex = x.astype("bfloat16") @ y.astype("bfloat16"), j.lax.complex(x, y) @ j.lax.complex(y, x)
+    return whole * j.numpy.uint32(7), half.astype("float32") > 0, complex, (x @ y).astype("int8"), x[:0], x
+
+
+@pytest.mark.parametrize("function", [chain, step, draws, dtypes])
+def test_values_are_those_of_each_call(made, function):
+    wanted, found = (
+        [f(X * (1 + n / CALLS), X.T - n / CALLS) for n in range(CALLS)]
+        for f in (jax.jit(lambda *a: function(jax, *a)), jaxish.jit(lambda *a: function(jaxish, *a)))
+    )
+    for ours, theirs in zip(found, wanted, strict=True):  # after all calls: results are not overwritten by later ones
+        for a, b in zip(jaxish.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            if jax.numpy.issubdtype(b.dtype, jax.dtypes.prng_key):
+                a, b = jaxish.random.key_data(a), jax.random.key_data(b)
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=3e-4, atol=3e-4)
+    assert made
+
+
+def test_python_is_called_each_time(made):
+    seen = []
+
+    def host(x):
+        seen.append(float(x))
+        return np.float32(len(seen))
+
+    f = jaxish.jit(lambda x: jaxish.pure_callback(host, np.float32(0), x.sum()) + jnp.sin(x @ x).sum() * 0)
+    assert [float(f(jnp.full((4, 4), n))) for n in range(CALLS)] == list(range(1, CALLS + 1))
+    nothing = jaxish.jit(lambda x: jaxish.pure_callback(lambda: np.float32(len(seen)), np.float32(0)) + x)
+    for n in range(CALLS):
+        seen.append(n)
+        assert float(nothing(jnp.float32(0))) == len(seen)
+    assert not made
+
+
+def test_loops_of_unknown_length_go_on_as_long_as_they_should(made):
+    def collatz(j: Any, n: Any) -> Any:
+        return j.jit(
+            lambda n: j.lax.while_loop(
+                lambda s: s[0] > 1, lambda s: (j.numpy.where(s[0] % 2, 3 * s[0] + 1, s[0] // 2), s[1] + 1), (n, 0)
+            )
+        )(n)
+
+    for n in (1, 27, 6, 97, 2, 871):
+        agree(lambda j, n=n: collatz(j, n))
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 37, 1000])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans(made, length, reverse):
+    xs = np.linspace(-1, 1, length, dtype=np.float32)
+
+    def program(j: Any) -> Any:
+        f = j.jit(lambda c, xs: j.lax.scan(lambda c, x: (j.numpy.sin(c) + x, c * x), c, xs, reverse=reverse))
+        return [f(float(n), xs) for n in range(CALLS)]
+
+    agree(program, rtol=1e-4, atol=1e-4)
+
+
+def test_another_stream_and_other_threads(made):
+    f, wanted = jaxish.jit(lambda x: chain(jaxish, x, x)[0]), jax.jit(lambda x: chain(jax, x, x)[0])
+    inputs = [jnp.asarray(X * n) for n in range(CALLS)]
+    expected = [np.asarray(wanted(X * n)) for n in range(CALLS)]
+    for x in inputs:
+        f(x)
+    assert made
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
+        aside = [np.asarray(f(x)) for x in inputs]
+    found: dict[int, list[np.ndarray]] = {}
+    threads = [
+        threading.Thread(target=lambda n=n: found.update({n: [np.asarray(f(inputs[n])) for _ in range(20)]}))
+        for n in range(CALLS)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for n, value in enumerate(expected):
+        for result in (aside[n], *found[n]):
+            np.testing.assert_allclose(result, value, rtol=1e-3, atol=1e-3)
+
+
+def test_what_fails_to_be_recorded_does_no_harm(made):
+    f = jaxish.jit(lambda x: jnp.linalg.eigvalsh(x @ x.T)[-1] + jnp.sin(x).sum())
+    for n in range(CALLS):
+        expected = np.linalg.eigvalsh((X + n) @ (X + n).T)[-1] + np.sin(X + n).sum()
+        np.testing.assert_allclose(float(f(jnp.asarray(X + n))), expected, rtol=1e-3)
+    assert not made
+
+
+UNASKED = {
+    "arithmetic": lambda x: (x + 1) * 2 - x / 3,
+    "jit": jaxish.jit(lambda x: jnp.tanh(x @ x).sum()),
+    "gradient": lambda x: jaxish.grad(lambda x: (jnp.sin(x) * x).sum())(x),
+    "vmap": lambda x: jaxish.vmap(jnp.dot)(x, x),
+    "scan": lambda x: jaxish.lax.scan(lambda c, x: (c + x, c), x[0], x),
+    "draw": lambda x: jaxish.random.normal(jaxish.random.key(0), (100,)),
+    "permutation": lambda x: jaxish.random.permutation(jaxish.random.key(0), 100),
+    "update": lambda x: x.at[1].set(0).at[:, 2].add(1),
+    "dynamic index": lambda x: x[jnp.argmax(x[0])] + jaxish.lax.dynamic_slice(x, (jnp.int32(1), 0), (1, 16)),
+    "gather": lambda x: jnp.take(x, jnp.arange(3), axis=0),
+    "sort": lambda x: jnp.sort(x, 0)[::-1],
+    "segments": lambda x: jaxish.ops.segment_sum(x, jnp.arange(16) // 4, 4),
+    "softmax": lambda x: jaxish.nn.softmax(x, where=x > 0, axis=-1),
+    "cholesky": lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(16)),
+    "where": lambda x: jnp.where(x > 0, x, 0).at[jnp.arange(16), jnp.arange(16)].mul(2),
+}
+
+
+@pytest.mark.parametrize("name", UNASKED)
+def test_nothing_waits_for_the_gpu(name):
+    x = jnp.asarray(X)
+    UNASKED[name](x)  # what is loaded and compiled at first may
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it does not find all
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        UNASKED[name](x)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
