@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check tour tier notebooks docs nightly test-xla fuzz bench clean
+.PHONY: help demo test check tour tier notebooks docs nightly test-xla check-gpu fuzz bench clean
 
 help:  ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -58,6 +58,9 @@ test-xla: .venv-xla/.test  ## TPU's way of computing, played by the CPU, and the
 	PJRT_DEVICE=CPU CPU_NUM_DEVICES=4 $(XLA_BIN)/python -m pytest tests/xla tests/test_dp_sgd.py
 	@echo "== running the core tests on torch 2.9's CPU"
 	$(XLA_BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(CORE)
+
+check-gpu:  ## on a machine with a GPU, with the Python that has torch for CUDA: what works on it, and how fast
+	$(PYTHON) tests/check_gpu.py
 
 FUZZ := --cases 1000000 --seed 0 --minutes 30
 fuzz: $(VENV)/.test  ## compare a million values between JAX, direct, compiled and native (FUZZ="--seed 1 ...")

@@ -29,7 +29,16 @@ def main() -> int:
 
     from .harness import measure
 
-    print(f"jax {jax.__version__}, jaxish {jaxish.__version__}, torch {torch.__version__}, {_processor()}")
+    device = jaxish.devices()[0]
+    if device.platform == "gpu":
+        torch.set_float32_matmul_precision("high")  # TF32, in which JAX multiplies on GPUs by default
+    machine = {
+        "processor": _processor(),
+        "device": device.device_kind,
+        "torch": torch.__version__,
+        "jax": jax.__version__,
+    }
+    print(f"jaxish {jaxish.__version__}, {', '.join(f'{k} {v}' for k, v in machine.items())}")
     print(f"{'':44} {'jax us':>11} {'jaxish us':>11} {'ratio':>7} {'target':>7}")
     results = {}
     for group in options.groups or GROUPS:
@@ -43,6 +52,8 @@ def main() -> int:
                 print(f"  {case.name:42} {type(error).__name__}: {str(error)[:100]}")
                 continue
             results[f"{group}: {case.name}"] = dataclasses.asdict(figure)
+            if options.json:  # after each case: a machine may be lent for a time
+                options.json.write_text(json.dumps({"machine": machine, "figures": results}, indent=1))
             target = "" if figure.target is None else f"{figure.target:7.2f}"
             print(
                 f"  {figure.name:42} {figure.jax:11.2f} {figure.jaxish:11.2f} {figure.ratio:7.2f} {target:>7}",
@@ -51,7 +62,6 @@ def main() -> int:
     if not options.groups or "core" in options.groups:
         results["core: import"] = import_times()
     if options.json:
-        machine = {"processor": _processor(), "torch": torch.__version__, "jax": jax.__version__}
         options.json.write_text(json.dumps({"machine": machine, "figures": results}, indent=1))
         print(f"wrote {options.json}")
     return 0
