@@ -25,5 +25,6 @@ __getattr__ = _lazy_modules.deprecated(
     __name__,
     {name: ("jaxish.extend.core", name) for name in _MOVED}
     | {name: ("jaxish.errors", name) for name in ("InconclusiveDimensionOperation", "JaxprTypeError")}
+    | {name: ("jaxish._jaxprs.context", name) for name in ("is_concrete", "is_constant_dim", "is_constant_shape")}
     | {"pytype_aval_mappings": ("jaxish._core.foreign_arrays", "abstract_values")},
 )

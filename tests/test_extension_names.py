@@ -8,6 +8,7 @@ import jax.ad_checkpoint
 import jax.experimental.mesh_utils
 import jax.experimental.multihost_utils
 import jax.experimental.pjit
+import jax.export
 import jax.extend.backend
 import jax.interpreters.partial_eval
 import jax.interpreters.xla
@@ -20,6 +21,7 @@ import jaxish.ad_checkpoint
 import jaxish.experimental.mesh_utils
 import jaxish.experimental.multihost_utils
 import jaxish.experimental.pjit
+import jaxish.export
 import jaxish.extend.backend
 import jaxish.interpreters.ad
 import jaxish.interpreters.partial_eval
@@ -320,6 +322,34 @@ def test_names_that_moved_to_extend_core_warn(name):
         value = getattr(jaxish.core, name)
     assert str(warned[0].message) == jax.core._deprecations[name][0]  # pyright: ignore[reportAttributeAccessIssue]; JAX warns once in a process
     assert value is getattr(jaxish.extend.core, name)
+
+
+@pytest.mark.filterwarnings("ignore:jax.core.is_:DeprecationWarning")
+def test_values_and_sizes_that_are_known():
+    seen = []
+
+    def told(lib, x):
+        core = lib.core
+        seen.append(
+            (
+                core.is_concrete(x),
+                core.is_constant_dim(x),
+                core.is_constant_shape((2, x)),
+                core.is_constant_shape(x.shape),
+            )
+        )
+        return x
+
+    def program(lib):
+        seen.clear()
+        n, x = np.int32(3), lib.numpy.asarray(3)
+        told(lib, x), lib.jit(lambda x: told(lib, x))(x), lib.vmap(lambda x: told(lib, x))(x[None])
+        lib.grad(lambda x: told(lib, x))(x + 0.5)
+        (size,) = lib.export.symbolic_shape("size")
+        sizes = [2, n, x, x[None], 2.0, "2", None, size, size + 1, size - size]
+        return np.array(seen), np.array([(lib.core.is_constant_dim(d), lib.core.is_concrete(d)) for d in sizes])
+
+    agree(program)
 
 
 class Celsius:

@@ -2,7 +2,8 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,6 +218,27 @@ def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str
         origin = graph.origin(val._tensor)
         raise errors.tracer_error(errors.ConcretizationTypeError, type_text(val), context, origin)
     return val if force is None else force(val)
+
+
+def is_concrete(x: Any) -> bool:
+    """Tell whether the values of `x` are known: it is not None, and not traced or mapped."""
+    return x is not None and not (isinstance(x, Array) and is_abstract(x))
+
+
+def is_constant_dim(d: Any) -> bool:
+    """Tell whether a size of a shape is a number, not a formula and not traced."""
+    if not is_concrete(d):
+        return False
+    try:
+        operator.index(d)
+    except Exception:  # formulas of sizes raise errors of their own
+        return False
+    return True
+
+
+def is_constant_shape(s: Iterable[Any]) -> bool:
+    """Tell whether all sizes of a shape are numbers."""
+    return all(map(is_constant_dim, s))
 
 
 def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
