@@ -82,6 +82,7 @@ _RUNTIME = ("jaxish._devices.devices", "jaxish.sharding")
 # What libraries import from below jax._src, by module: the modules where such names are to be found.
 _PRIVATE = {
     "_src": (),
+    "_src.ad_checkpoint": ("jaxish.ad_checkpoint", "jaxish._transforms.saved_residuals"),
     "_src.ad_util": ("jaxish.interpreters.ad", "jaxish.lax"),
     "_src.api": ("jaxish",),
     "_src.api_util": ("jaxish.api_util", "jaxish._transforms.signature"),

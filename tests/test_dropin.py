@@ -125,6 +125,7 @@ def test_helpers_of_private_modules_do_what_they_do_in_jax(tmp_path):
     program = """
 import jax, jax.numpy as jnp
 from jax._src import core, util
+from jax._src.ad_checkpoint import checkpoint_name, saved_residuals
 from jax._src.interpreters import partial_eval
 from jax._src.interpreters.batching import AxisData
 from jax._src.lib import xla_client
@@ -140,6 +141,9 @@ print(AxisData("i", 3, None, None).name)
 info = jax.api_util.debug_info("example", lambda x: x, (0,), {})
 types = partial_eval.abstract_eval_fun(lambda x, times: [x * times, x.sum()], core.ShapedArray((2,), jnp.dtype("int8")), debug_info=info, times=2)
 print(*types)
+net = lambda w, *, x: jnp.tanh(checkpoint_name(jnp.sin(x * w[0]), "first") @ w[1]).sum()
+kept = saved_residuals(jax.checkpoint(net), (2.0, jnp.ones((2, 3))), x=jnp.arange(2.0))
+print(type(kept).__name__, *((a.shape, str(a.dtype), text) for a, text in kept))
 """
     expected = run(program, "program.py", cwd=tmp_path)
     result = run(program, "-m", "jaxish", "run", "program.py", cwd=tmp_path)

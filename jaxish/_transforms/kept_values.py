@@ -7,11 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .._core import dtypes, operators
+from .._core import operators
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive
-
-_SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "bool"}
 
 
 class Name(Primitive):
@@ -68,10 +66,3 @@ def origin(node: fx.Node) -> str:
     if isinstance(target, Name):
         return f"named '{target.label}'"
     return f"output of {operators.of(target).jax_name}" if node.all_input_nodes else "from a literal"
-
-
-def type_text(type: TensorType) -> str:
-    """Return a type as jaxprs print it: `f32[3]`."""
-    name = dtypes.TO_NUMPY[type.dtype].name
-    kind = name.rstrip("0123456789")
-    return f"{_SHORT.get(kind, kind)}{name[len(kind) :]}[{','.join(map(str, type.shape))}]"

@@ -1,4 +1,4 @@
-"""print_saved_residuals: what the forward pass of a function keeps for going back, and where in the source it is made."""
+"""print_saved_residuals and saved_residuals: what the forward pass of a function keeps for going back, and where in the source it is made."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -6,13 +6,14 @@ from typing import Any
 
 from torch import Tensor, fx
 
-from .._core import residuals, tree
+from .._core import dtypes, residuals, tree
+from .._core.avals import ShapedArray
 from .._core.graph import Graph, TensorType, type_of
 from .._core.primitive import Primitive
 from .._core.user_frames import Line
 from .api_util import debug_info
 from .flat import as_argument, differentiable
-from .kept_values import kept, origin, type_text, viewed
+from .kept_values import kept, origin, viewed
 from .program import trace_program
 from .remat import Checkpoint, halves_as
 
@@ -22,8 +23,14 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
 
     Which values these are is torch's derivatives' affair; they may be others than JAX keeps.
     """
+    for aval, text in saved_residuals(f, *args, **kwargs):
+        print(f"{aval.str_short(short_dtypes=True)} {text}")
+
+
+def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
+    """Return the type of each value that differentiating `f` keeps, and where it comes from."""
     leaves, spec = tree.flatten((args, kwargs))
-    arrays = [as_argument(leaf, "print_saved_residuals") for leaf in leaves]
+    arrays = [as_argument(leaf, "saved_residuals") for leaf in leaves]
     names = debug_info("saved_residuals", f, args, kwargs).arg_names or ()
     program = trace_program(f, arrays, spec.unflatten, (), "saved_residuals")
     captured = len(program.closed.captured)
@@ -33,13 +40,15 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
     with halves_as(_Half):
         forward, backward = residuals.split(body, [wanted[i] for i in places], save)
     inputs, made = kept(forward, backward, len(body.out_types))
-    for i in inputs:
-        print(f"{type_text(body.in_types[i])} {sources[places[i]]}")
     lines = _Lines(body)
-    found = [(*lines.made(node), type_of(node)) for node in made]
-    for _, text, type in sorted(found, key=lambda entry: entry[0]):
-        assert type is not None
-        print(f"{type_text(type)} {text}")
+    found = sorted(((*lines.made(node), type_of(node)) for node in made), key=lambda entry: entry[0])
+    given = [(_aval(body.in_types[i]), sources[places[i]]) for i in inputs]
+    return given + [(_aval(type), text) for _, text, type in found]
+
+
+def _aval(type: TensorType | None) -> ShapedArray:
+    assert type is not None
+    return ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype])
 
 
 def _checkpointed(body: Graph) -> tuple[Graph, Callable[[fx.Node], bool] | None, list[int]]:
