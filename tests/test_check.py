@@ -284,11 +284,11 @@ def test_what_a_program_comes_to_is_a_failure(tmp_path, program):
 
 
 def test_names_that_jax_lacks_too_are_told_apart(tmp_path):
-    found = checked(tmp_path, "import jax\njax.no_such_name\njax.tree_map\njax.experimental.pallas.tpu.load")
+    found = checked(tmp_path, "import jax\njax.no_such_name\njax.tree_map\njax.experimental.pallas.tpu_sc.load_gather")
     reasons = {name.name: name.reason for name in found.names}
     assert "nor has JAX" in reasons["jax.no_such_name"]
     assert reasons["jax.tree_map"].endswith("Instead: jax.tree.map")
-    assert "nor has JAX" not in reasons["jax.experimental.pallas.tpu.load"]
+    assert "nor has JAX" not in reasons["jax.experimental.pallas.tpu_sc.load_gather"]
 
 
 # ---------------------------------------------------------------------------------------------------------------- files

@@ -214,3 +214,111 @@ def test_sizes_of_blocks(function):
     agree(lambda lib: [of(lib)[0].next_power_of_2(n) for n in (0, 1, 5, 8)])
     agree(lambda lib: of(lib)[0].strides_from_shape((2, 3, 4)))
     agree(lambda lib: of(lib)[0].next_power_of_2(-1))
+
+
+# ---------------------------------------------------------------------------------------------------- kernels for TPUs
+
+
+def for_tpus(lib):
+    return importlib.import_module(f"{lib.__name__}.experimental.pallas.tpu")
+
+
+def test_products_of_blocks_that_add_up_in_memory_of_a_tpu():
+    def program(lib, a, b):
+        (pl, _, struct), pltpu = of(lib), for_tpus(lib)
+
+        def kernel(a, b, out, sums):
+            @pl.when(pl.program_id(2) == 0)
+            def _():
+                sums[...] = lib.numpy.zeros_like(sums)
+
+            sums[...] += lib.numpy.dot(a[...], b[...], preferred_element_type=np.float32)
+
+            @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+            def _():
+                out[...] = sums[...]
+
+        spec = pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=0, grid=(2, 2, 2),
+            in_specs=[pl.BlockSpec((3, 2), lambda i, j, k: (i, k)), pl.BlockSpec((2, 3), lambda i, j, k: (k, j))],
+            out_specs=pl.BlockSpec((3, 3), lambda i, j, k: (i, j), memory_space=pltpu.VMEM),
+            scratch_shapes=[pltpu.VMEM((3, 3), np.float32)],
+        )  # fmt: skip
+        told = pltpu.CompilerParams(
+            dimension_semantics=["parallel", pltpu.PARALLEL, "arbitrary"], vmem_limit_bytes=2**20
+        )
+        call = pl.pallas_call(kernel, struct((6, 6), np.float32), grid_spec=spec, interpret=True, compiler_params=told)
+        return (
+            call(lib.numpy.asarray(a), lib.numpy.asarray(b)),
+            len(told.dimension_semantics),
+            told.replace(flags={}).collective_id,
+        )
+
+    agree(program, M, M.T)
+
+
+@pytest.mark.parametrize("transformation", [None, "jit", "vmap"])
+def test_maps_of_indices_are_given_what_is_known_ahead(transformation):
+    def program(lib, x):
+        (pl, _, struct), pltpu = of(lib), for_tpus(lib)
+
+        def kernel(rows, scale, row, out):
+            out[...] = row[...] * scale[0] + rows[pl.program_id(0)]
+
+        spec = pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=2, grid=(4,), out_specs=pl.BlockSpec((1, 4), lambda i, rows, scale: (i, 0)),
+            in_specs=[pl.BlockSpec((1, 4), lambda i, rows, scale: (rows[i], 0))],
+        )  # fmt: skip
+        call = pl.pallas_call(kernel, struct((4, 4), np.float32), grid_spec=spec, interpret=True)
+        rows, scale = lib.numpy.array([5, 0, 0, 3]), lib.numpy.array([3.0])
+        f = lambda x: call(rows, scale, x)
+        f = lib.jit(f) if transformation == "jit" else f
+        return lib.vmap(f)(lib.numpy.stack([x, 2 * x])) if transformation == "vmap" else f(x)
+
+    agree(program, M)
+
+
+def test_an_output_that_begins_as_an_input_counts_what_is_known_ahead():
+    def program(lib, x):
+        (pl, _, struct), pltpu = of(lib), for_tpus(lib)
+
+        def kernel(at, x, out):
+            out[at[0]] = 7.0
+
+        spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1)
+        call = pl.pallas_call(
+            kernel, struct((8,), np.float32), grid_spec=spec, interpret=True, input_output_aliases={1: 0}
+        )
+        return call(lib.numpy.array([2]), lib.numpy.asarray(x))
+
+    agree(program, X)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda tpu, x: tpu.roll(x, 2, 1),
+        lambda tpu, x: tpu.roll(x, 1, 0, stride=2, stride_axis=1),
+        lambda tpu, x: tpu.roll(x, 1, 1, stride=1, stride_axis=0),
+        lambda tpu, x: tpu.bitcast(x, np.int32),
+        lambda tpu, x: tpu.bitcast(x, np.int16),
+        lambda tpu, x: tpu.bitcast(tpu.bitcast(x, np.uint8), np.int32),
+        lambda tpu, x: tpu.roll(x, -1, 0),
+        lambda tpu, x: tpu.roll(x, 1, 2),
+        lambda tpu, x: tpu.roll(x, 1, 0, stride=1),
+        lambda tpu, x: tpu.roll(x, 1, 0, stride=1, stride_axis=0),
+        lambda tpu, x: tpu.bitcast(x[0], np.int16),
+    ],
+)
+def test_what_kernels_for_tpus_call(program):
+    agree(lambda lib, x: lib.jit(lambda x: program(for_tpus(lib), x))(x), M)  # JAX has them in compiled code only
+
+
+def test_what_needs_semaphores_or_a_tpu_is_refused():
+    (pl, _, struct), pltpu = of(jaxish), for_tpus(jaxish)
+    call = pl.pallas_call(
+        cube, struct((8,), np.float32), scratch_shapes=[pltpu.SemaphoreType.DMA], interpret=True, in_specs=blocks(8)(pl)
+    )
+    for refused in (lambda: call(X), lambda: pltpu.SemaphoreType.DMA((2,)), pltpu.get_tpu_info, pltpu.InterpretParams):
+        with pytest.raises(NotImplementedError, match=r"interpreted"):
+            refused()

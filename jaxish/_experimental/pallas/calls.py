@@ -87,26 +87,28 @@ def pallas_call(
     @functools.wraps(kernel)
     def call(*args: Any) -> Any:
         _check_interpreted(interpret)
-        given, in_tree = tree.flatten(args)
+        ahead, ahead_tree = tree.flatten(args[: spec.num_scalar_prefetch])
+        given, in_tree = tree.flatten(args[spec.num_scalar_prefetch :])
         shapes, out_tree = tree.flatten(tuple(out_shape) if several else out_shape)
-        inputs = [as_array(a) for a in given]
+        scalars, inputs = [as_array(a) for a in ahead], [as_array(a) for a in given]
         outputs = [uninitialized(s.shape, s.dtype) for s in shapes]
         for source, target in input_output_aliases.items():
-            outputs[target] = inputs[source]
+            outputs[target] = [*scalars, *inputs][source]
         is_spec = lambda x: x is None or isinstance(x, BlockSpec | NoBlockSpec)  # noqa: E731
         specs = _specs(spec.in_specs, in_tree, is_spec) + _specs(spec.out_specs, out_tree, is_spec)
         blocks = [_Blocks.of(s, array) for s, array in zip(specs, [*inputs, *outputs], strict=True)]
         scratch, scratch_tree = tree.flatten(spec.scratch_shapes)
 
-        def run(*references: Any) -> None:
+        def run(first: tuple[Any, ...], *references: Any) -> None:
             ins, outs = references[: len(inputs)], references[len(inputs) : len(blocks)]
             results = out_tree.unflatten(outs)
             work = scratch_tree.unflatten(references[len(blocks) :])
             positional, named = ((), work) if isinstance(work, dict) else (work, {})
-            _run(kernel, (*in_tree.unflatten(ins), *(results if several else [results]), *positional), named)
+            _run(kernel, (*first, *in_tree.unflatten(ins), *(results if several else [results]), *positional), named)
 
         work = [uninitialized(s.inner_aval.shape, s.inner_aval.dtype) for s in scratch]
-        made = _stepped(run, steps, blocks, [*map(_Blocks.padded, blocks, [*inputs, *outputs]), *work])
+        referred = lambda: ahead_tree.unflatten(map(refs.new_ref, scalars))  # noqa: E731
+        made = _stepped(run, steps, blocks, [*map(_Blocks.padded, blocks, [*inputs, *outputs]), *work], referred)
         return out_tree.unflatten(map(_Blocks.cut, blocks[len(inputs) :], made[len(inputs) : len(blocks)]))
 
     return call
@@ -135,18 +137,26 @@ def _run(kernel: Callable[..., Any], references: Sequence[Any], named: Mapping[s
 
 
 def _stepped(
-    run: Callable[..., None], grid: tuple[Any, ...], blocks: "Sequence[_Blocks]", arrays: list[Array]
+    run: Callable[..., None],
+    grid: tuple[Any, ...],
+    blocks: "Sequence[_Blocks]",
+    arrays: list[Array],
+    referred: Callable[[], tuple[Any, ...]],
 ) -> list[Array]:
-    """Return the arrays after `run` has been called at each step of the grid, the last dimension first."""
+    """Return the arrays after `run` has been called at each step of the grid, the last dimension first.
+
+    What `referred` makes, references to what is known before blocks are cut, goes to `run` and to the maps of indices.
+    """
 
     def step(number: Any, arrays: list[Array]) -> list[Array]:
         ids = _unraveled(number, grid)
         with _at(ids, grid):
-            places = [b.start(ids) for b in blocks]
+            scalars = referred()
+            places = [b.start((*ids, *scalars)) for b in blocks]
             held = [b.block(a, place) for b, a, place in zip(blocks, arrays, places, strict=False)]
             held += arrays[len(blocks) :]
             cells = [refs.new_ref(value) for value in held]
-            run(*cells)
+            run(scalars, *cells)
             now = [cell[...] for cell in cells]
         written = [b.put(a, place, value) for b, a, place, value in zip(blocks, arrays, places, now, strict=False)]
         return written + now[len(blocks) :]
@@ -194,11 +204,11 @@ class _Blocks:
         before = [d.padding[0] if isinstance(d, Element) else 0 for d in self.dims]
         return array[tuple(slice(b, b + size) for b, size in zip(before, self.shape, strict=True))]
 
-    def start(self, ids: tuple[Any, ...]) -> list[Any]:
-        """Return where the block of a step begins. Raises `ValueError` where the map has not an index for each dimension."""
+    def start(self, step: tuple[Any, ...]) -> list[Any]:
+        """Return where the block of a step begins, of which the map is told. Raises `ValueError` where the map has not an index for each dimension."""
         if self.index_map is None:
             return [0] * len(self.dims)
-        index = self.index_map(*ids)
+        index = self.index_map(*step)
         index = tuple(index) if isinstance(index, tuple | list) else (index,)
         if len(index) != len(self.dims):
             raise ValueError(

@@ -32,18 +32,26 @@ class MemoryRef:
     memory_space: Any
 
 
-class MemorySpace(enum.Enum):
+class Memory(enum.Enum):
     """Where a block lies: the interpreter has one memory."""
-
-    ANY = "any"
-    HOST = "host"
 
     def __call__(self, shape: Sequence[int], dtype: Any) -> MemoryRef:
         """Return the type of a reference in this memory."""
-        return MemoryRef(ShapedArray(tuple(shape), np.dtype(dtype)), self)
+        return self.from_type(ShapedArray(tuple(shape), np.dtype(dtype)))
+
+    def from_type(self, type: Any) -> MemoryRef:
+        """Return the type of a reference in this memory to an array of a type."""
+        return MemoryRef(type, self)
 
     def __str__(self) -> str:
         return self.value
+
+
+class MemorySpace(Memory):
+    """Where a block lies, whatever runs the kernel."""
+
+    ANY = "any"
+    HOST = "host"
 
 
 ANY, HOST = MemorySpace.ANY, MemorySpace.HOST
@@ -130,6 +138,8 @@ def _dimension(given: Any) -> Any:
 @dataclass
 class GridSpec:
     """The steps of a call: over how many it goes in each dimension, and what each of them sees."""
+
+    num_scalar_prefetch = 0  # how many arguments are whole, and go to the maps of indices, too
 
     grid: Any = ()
     in_specs: Any = no_block_spec
