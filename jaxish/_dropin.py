@@ -96,7 +96,11 @@ _PRIVATE = {
     "_src.flatten_util": ("jaxish.flatten_util",),
     "_src.interpreters": (),
     "_src.interpreters.ad": ("jaxish.interpreters.ad",),
-    "_src.interpreters.batching": ("jaxish.interpreters.batching", "jaxish._jaxprs.rules"),
+    "_src.interpreters.batching": (
+        "jaxish.interpreters.batching",
+        "jaxish._jaxprs.rules",
+        "jaxish._transforms.vmappables",
+    ),
     "_src.interpreters.mlir": ("jaxish.interpreters.mlir",),
     "_src.interpreters.partial_eval": ("jaxish.interpreters.partial_eval", "jaxish._transforms.partial_eval"),
     "_src.lax": ("jaxish.lax",),

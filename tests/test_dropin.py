@@ -127,7 +127,7 @@ import jax, jax.numpy as jnp
 from jax._src import core, util
 from jax._src.ad_checkpoint import checkpoint_name, saved_residuals
 from jax._src.interpreters import partial_eval
-from jax._src.interpreters.batching import AxisData
+from jax._src.interpreters.batching import AxisData, is_vmappable
 from jax._src.lib import xla_client
 from jax._src.numpy.lax_numpy import split
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_complex, promote_dtypes_inexact
@@ -137,7 +137,7 @@ print(util.split_list([1, 2, 3, 4], [1, 2]), util.split_list([], [0]), util.unzi
 given = [(1, 2.5), (jnp.arange(2), 1), (jnp.ones(2, "float16"), jnp.arange(2)), (jnp.ones(1, "complex64"), 1), (True,)]
 for promoted in (promote_dtypes, promote_dtypes_inexact, promote_dtypes_complex):
     print([[(str(x.dtype), x.weak_type) for x in promoted(*args)] for args in given])
-print(AxisData("i", 3, None, None).name)
+print(AxisData("i", 3, None, None).name, is_vmappable(jnp.ones(2)))
 info = jax.api_util.debug_info("example", lambda x: x, (0,), {})
 types = partial_eval.abstract_eval_fun(lambda x, times: [x * times, x.sum()], core.ShapedArray((2,), jnp.dtype("int8")), debug_info=info, times=2)
 print(*types)

@@ -1,6 +1,10 @@
 """Creation, shapes, joining, padding and the methods of arrays, against JAX."""
 
+import array
+import collections
+import decimal
 import enum
+import fractions
 import operator
 
 import numpy as np
@@ -138,6 +142,54 @@ class Direction(enum.IntEnum):
 
 class Metres(float):
     pass
+
+
+class Exposed:
+    """What has an array of NumPy's by its interface only, as pictures of PIL have."""
+
+    def __init__(self, *values):
+        self.values = np.array(values)
+
+    @property
+    def __array_interface__(self):
+        return self.values.__array_interface__
+
+
+class Counted:
+    """A sequence, by its methods only."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        return [1.5, 2, True][i]
+
+
+def test_arrays_of_all_that_numpy_makes_arrays_of():
+    deque, fraction = collections.deque, fractions.Fraction(1, 2)
+    makers = [
+        lambda jax, jnp, x: (jnp.array(deque([1, 2])), jnp.asarray(deque([1.5, 2])), jnp.array(deque())),
+        lambda jax, jnp, x: (jnp.array(deque([x[0], x[1]])), jnp.array(deque([1.7, 2]), dtype=int)),
+        lambda jax, jnp, x: jnp.array(deque([1.0])) + jnp.float16(1),
+        lambda jax, jnp, x: (jnp.asarray(Counted()), jnp.array(collections.UserList([1, 2]))),
+        lambda jax, jnp, x: (jnp.array(Exposed(1, 2)), jnp.asarray(Exposed(1.5), np.float16), jnp.array([Exposed(1), Exposed(2)])),
+        lambda jax, jnp, x: (jnp.array([memoryview(b"ab")]), jnp.array(bytearray(b"ab")), jnp.array(array.array("f", [1, 2]))),
+        lambda jax, jnp, x: (jnp.array([range(2), x[0, 0, :2]]), jnp.array([deque([1, 2]), x[0, 0, :2]])),
+        lambda jax, jnp, x: (jnp.array(fraction, dtype=float), jnp.array([decimal.Decimal(2)], dtype="int32")),
+        lambda jax, jnp, x: (jnp.array("1.5", dtype=float), jnp.array(["1.5"], dtype=float)),
+        lambda jax, jnp, x: jnp.array(np.array([1, 2], object), dtype=float),
+        lambda jax, jnp, x: jnp.array(np.array([1, 2], object)),
+        lambda jax, jnp, x: jnp.array(fraction),
+        lambda jax, jnp, x: jnp.array([fraction]),
+        lambda jax, jnp, x: jnp.array("1.5"),
+        lambda jax, jnp, x: jnp.array({1: 2}),
+        lambda jax, jnp, x: jnp.array({1, 2}),
+        lambda jax, jnp, x: jnp.array(iter([1, 2])),
+        lambda jax, jnp, x: jnp.array(deque([[1], [1, 2]])),
+        lambda jax, jnp, x: jnp.array(deque([None])),
+        lambda jax, jnp, x: jax.jit(lambda x: jnp.array(deque([x[0], x[1]])))(x),
+    ]  # fmt: skip
+    check(*makers)
 
 
 def test_numbers_of_classes_of_their_own():

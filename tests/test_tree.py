@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import gc
 import re
+import time
 import weakref
 from typing import Any, NamedTuple
 
@@ -447,3 +448,12 @@ def test_the_registry_flattens_one_level_and_returns_none_for_leaves(value):
         assert children(jaxish, method) == children(jax, method)
     is_node = [j.tree_util.default_registry.is_node(type(value)) for j in (jax, jaxish)]
     assert is_node[0] == is_node[1]
+
+
+def test_structures_that_are_nodes_here_only_are_printed_and_compared():
+    for node in (collections.deque([1, 2], 3), time.gmtime(0)):
+        structure = jaxish.tree.structure(node)
+        assert type(node).__name__ in str(structure)
+        assert jaxish.tree.map(lambda x: x + 1, node) == type(node)(x + 1 for x in node)
+        with pytest.raises(ValueError, match=r"Expected|type mismatch"):
+            jaxish.tree.map(lambda x, y: x, node, list(node))

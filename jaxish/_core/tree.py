@@ -176,6 +176,8 @@ def _metadata(spec: Spec) -> Any:
     probe = spec.unflatten([object()] * spec.num_leaves)
     if kind is collections.defaultdict:
         return probe.default_factory, tuple(spec.entries())
+    if kind not in _REGISTRY:  # deques and the kind of time.struct_time, which are nodes to optree
+        return getattr(probe, "maxlen", None)
     return _REGISTRY[kind].flatten(probe)[1]
 
 

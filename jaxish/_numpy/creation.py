@@ -23,6 +23,7 @@ from .._lax.shapes import places_in_matrix
 from .arguments import converted, dtype_or, float_dtype, laid_out_like, placed, torch_device
 
 _PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
+_ELEMENTS = (*_PYTHON_SCALARS, np.ndarray, np.generic, Array)
 
 
 @moves_elements(0)
@@ -99,14 +100,7 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
     if isinstance(x, Tensor):
         found = from_torch(x, copy=copy and target is None)
         return found if target is None else Array(converted(found._tensor, target))
-    if isinstance(x, str | bytes):
-        raise TypeError(f"Value {x!r} is not a valid JAX array type. Only arrays of numeric types are supported.")
-    if hasattr(x, "__array__") or isinstance(x, range):
-        return _from_ndarray(np.asarray(x), target)
-    try:
-        return _from_ndarray(np.asarray(memoryview(x)), target)
-    except TypeError:
-        raise TypeError(f"Unexpected input type for array: {type(x)}") from None
+    return _from_ndarray(np.asarray(x), target)
 
 
 def _note_transfer(value: Any) -> None:
@@ -127,6 +121,8 @@ def _python_scalar(x: Any, target: torch.dtype) -> Tensor:
 
 
 def _from_ndarray(values: np.ndarray, target: torch.dtype | None) -> Array:
+    if values.dtype.kind in "OSU" and target is not None:
+        values = values.astype(dtypes.TO_NUMPY[target])
     if values.dtype.kind not in "biufcV" or (values.dtype.kind == "V" and values.dtype not in dtypes.TO_TORCH):
         raise TypeError(
             f"Dtype {values.dtype} is not a valid JAX array type. Only arrays of numeric types are supported."
@@ -160,7 +156,8 @@ def _leaves(x: Any) -> list[Any]:
 def _as_element(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return from_torch(leaf)
-    return leaf.__jax_array__() if hasattr(leaf, "__jax_array__") else leaf
+    leaf = leaf.__jax_array__() if hasattr(leaf, "__jax_array__") else leaf
+    return leaf if isinstance(leaf, _ELEMENTS) else np.asarray(leaf)
 
 
 def _common_dtype(leaves: list[Any]) -> torch.dtype:
@@ -168,10 +165,8 @@ def _common_dtype(leaves: list[Any]) -> torch.dtype:
         return float_dtype()
     types = set()
     for leaf in leaves:
-        if not isinstance(leaf, Array | np.ndarray | np.generic | bool | int | float | complex):
-            leaf = np.asarray(leaf)
-            if leaf.dtype.kind not in "biufcV":
-                raise TypeError(f"Value {leaf!r} with dtype {leaf.dtype} is not a valid JAX array type.")
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind not in "biufcV":
+            raise TypeError(f"Value {leaf!r} with dtype {leaf.dtype} is not a valid JAX array type.")
         types.add(dtypes.lattice_type(leaf))
     return dtypes.TO_TORCH[dtypes.canonicalize_dtype(dtypes.promote(*types)[0])]
 
