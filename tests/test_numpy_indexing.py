@@ -324,3 +324,30 @@ def test_derivatives_of_reads_out_of_bounds(name):
 def test_numbers_that_unsigned_arrays_hold(method, value):
     """Python's integers are int32, which holds fewer, but where an array has room for them."""
     agree(lambda jax: getattr(jax.numpy.ones(2, "uint32").at[0], method)(value))
+
+
+COMPLEX = {
+    "a part": lambda jax, z: z.at[:, 1:3].set(z[:, :2] * 2j),
+    "all": lambda jax, z: z.at[:].set(z * 2j),
+    "nothing": lambda jax, z: z.at[:, 1:1].set(2j),
+    "an index": lambda jax, z: z.at[1, 2].multiply(z[0, 0]),
+    "with steps": lambda jax, z: z.at[:, ::2].set(z[:, 1:3]),
+    "backwards": lambda jax, z: z.at[:, ::-1].add(z * 1j),
+    "a window": lambda jax, z: jax.lax.dynamic_update_slice(z, z[:1, :2] * 3, (1, 1)),
+    "in a loop": lambda jax, z: jax.lax.fori_loop(0, 3, lambda i, c: c.at[:, 1:3].set(c[:, :2] * 1j), z),
+}
+
+
+@pytest.mark.parametrize("update", COMPLEX.values(), ids=COMPLEX)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_updates_of_complex_numbers_have_derivatives(update, jitted):
+    z = (np.arange(8, dtype=np.float32).reshape(2, 4) - 3) * np.complex64(1 + 2j)
+
+    def program(jax, z):
+        f = lambda z: update(jax, z)
+        f = jax.jit(f) if jitted else f
+        _, back = jax.vjp(f, z)
+        rows = jax.vmap(lambda z: jax.vjp(f, z)[1](z * 1j)[0])(jax.numpy.stack([z, 2 * z]))
+        return f(z), jax.jvp(f, (z,), (z * 1j,)), back(z + 1j), rows
+
+    agree(program, z)

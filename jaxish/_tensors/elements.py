@@ -303,8 +303,20 @@ def _put_elements(
 
 def put_slice(operand: Tensor, update: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
     """Return `operand` with `update` at fixed positions along one dimension; the positions are in bounds."""
+    if operand.is_complex():
+        return _put_complex_slice(operand, update, dim, start, stop, step)
     # The batching rule of slice_scatter is a scatter, which torch has for signed integers only.
     return unsigned.via_bits(lambda o, u: torch.slice_scatter(o, u, dim, start, stop, step), operand, update)
+
+
+def _put_complex_slice(operand: Tensor, update: Tensor, dim: int, start: int, stop: int, step: int) -> Tensor:
+    # torch refuses to differentiate slice_scatter of complex numbers.
+    if step == 1:
+        after = max(stop, start)
+        parts = operand.narrow(dim, 0, start), update, operand.narrow(dim, after, operand.shape[dim] - after)
+        return torch.cat([p for p in parts if p.shape[dim]] or [operand], dim)
+    places = torch.arange(start, stop, step, device=operand.device)
+    return operand.movedim(dim, 0).index_put((places,), update.movedim(dim, 0)).movedim(0, dim)
 
 
 _MANY = 64  # updates of single elements, for which scatter_add is faster than index_put
