@@ -322,3 +322,24 @@ def test_what_needs_semaphores_or_a_tpu_is_refused():
     for refused in (lambda: call(X), lambda: pltpu.SemaphoreType.DMA((2,)), pltpu.get_tpu_info, pltpu.InterpretParams):
         with pytest.raises(NotImplementedError, match=r"interpreted"):
             refused()
+
+
+READY_MADE = {
+    "tpu.megablox": "gmm", "tpu.flash_attention": "flash_attention", "tpu.paged_attention": "paged_attention",
+    "tpu.ragged_paged_attention": "ragged_paged_attention", "tpu.splash_attention": "make_splash_mha CausalMask BlockSizes",
+    "tpu.splash_attention.splash_attention_kernel": "BlockSizes SplashAttentionKernel",
+    "tpu.splash_attention.splash_attention_mask": "CausalMask LogicalAnd", "gpu.attention": "mha BlockSizes",
+    "gpu.decode_attention": "mqa gqa", "gpu.layer_norm": "layer_norm", "gpu.rms_norm": "rms_norm", "gpu.softmax": "softmax",
+    "gpu.paged_attention": "paged_attention",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", READY_MADE)
+def test_ready_made_kernels_are_imported_and_refused(module):
+    """Programs import them for one kind of device, and name their classes in annotations."""
+    found, theirs = (importlib.import_module(f"{lib}.experimental.pallas.ops.{module}") for lib in ("jaxish", "jax"))
+    for name in READY_MADE[module].split():
+        assert getattr(theirs, name)
+        assert getattr(found, name) | None
+        with pytest.raises(NotImplementedError, match=r"Use jax\."):
+            getattr(found, name)(1)
