@@ -57,7 +57,7 @@ def test_convolutions_refuse_other_boundaries():
     agree(lambda j: j.scipy.signal.correlate2d(x, x, fillvalue=1))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "complex64"])
 @pytest.mark.parametrize("shape", [(5,), (4, 5), (3, 4, 5)])
 def test_detrend(shape, dtype):
     x = draw(shape, dtype)

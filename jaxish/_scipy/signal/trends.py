@@ -44,6 +44,6 @@ def _without_line(t: Tensor) -> Tensor:
     """Return `t` less the line through its mean with the slope that fits best, along the last axis."""
     size = t.shape[-1]
     rest = t - t.mean(-1, keepdim=True)
-    place = torch.arange(size, dtype=t.dtype, device=t.device) - (size - 1) / 2
+    place = torch.arange(size, dtype=t.real.dtype, device=t.device) - (size - 1) / 2
     moment = size * (size * size - 1) / 12 or 1  # the sum of the squares of the places
     return rest - (rest * place).sum(-1, keepdim=True) / moment * place
