@@ -318,6 +318,33 @@ def test_derivatives(name):
     agree(program, rtol=5e-3, atol=5e-3)
 
 
+@pytest.mark.parametrize("name", ["rfft", "ihfft", "rfftn", "irfft"])
+def test_jitted_transforms_have_derivatives(name):
+    """torch goes back through those of real numbers by writing cotangents into a part of what they are padded to."""
+
+    def program(jax):
+        f = jax.jit(lambda x: abs(getattr(jax.numpy.fft, name)(x)) ** 2)
+        loss = lambda x: (f(x) ** 2).sum()
+        _, back = jax.vjp(f, A)
+        cotangent = jax.numpy.ones_like(f(A))
+        rows = lambda x: jax.lax.scan(lambda total, row: (total + loss(row[None]), None), 0.0, x)[0]
+        return (
+            back(cotangent), back(2 * cotangent), jax.vmap(jax.grad(loss))(A), jax.jit(jax.grad(loss))(A),
+            jax.jvp(jax.grad(loss), (A,), (A[::-1].copy(),))[1], jax.grad(rows)(A),
+        )  # fmt: skip
+
+    agree(program, rtol=1e-3, atol=1e-2)
+
+
+def test_least_squares_of_complex_numbers_have_derivatives_where_values_are_traced():
+    def program(jax):
+        loss = lambda a: abs(jax.numpy.linalg.lstsq(a, np.array([1, 2j, 3], "complex64"))[0]).sum()
+        a = np.array([[[1, 2], [3j, 4], [5, 7]], [[2, 2j], [3, 1], [5, 6]]], "complex64")
+        return jax.grad(jax.jit(loss))(a[0]), jax.vmap(jax.grad(loss))(a)
+
+    agree(program, rtol=1e-3, atol=1e-3)
+
+
 FOURIER = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
 
 

@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -401,6 +401,8 @@ class Trace(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
             return self._reshaped_in_place(func, args, kwargs or {})
+        if func is _COPY_IN_PLACE and self._into_zeros(*args[:2]):
+            return args[0]
         # torch's fakes remember results by shapes and strides, which do not tell what shares memory (2.13): forward mode,
         # which asks for that, then took tangents for laid out as they were not. What fake_results remembers shares as it should.
         self.fake_mode.cache_enabled = not duals.is_active()
@@ -462,6 +464,34 @@ class Trace(TorchDispatchMode):
         self._tell(pure, (before, *args[1:]), kwargs, out)
         return out
 
+    def _into_zeros(self, part: Tensor, value: Tensor) -> bool:
+        """Record a copy into new zeros, or a slice of them, as a clone or pad; tell whether it is one.
+
+        torch makes such of tangents, and of cotangents of real Fourier transforms. What is mapped over a batch cannot be
+        written into zeros that are not.
+        """
+        found = self._nodes[id(part)][1] if id(part) in self._nodes else None
+        if found is None or found.users or (part.shape, part.dtype) != (value.shape, value.dtype):
+            return False
+        aten = torch.ops.aten
+        if nodes.is_zeros(found):
+            with self:
+                made = aten.clone.default(value, memory_format=torch.contiguous_format)
+            self.bind(part, self.node_of(made))
+            return True
+        if found.target is not aten.slice.Tensor or len(found.args) > 4:  # by steps
+            return False
+        zeros, dim, start = cast("tuple[fx.Node, int, int]", found.args[:3])
+        if not nodes.is_zeros(zeros) or len(zeros.users) > 1:
+            return False
+        whole = zeros.meta["val"]
+        after = whole.shape[dim] - start - part.shape[dim]
+        with self:
+            made = aten.constant_pad_nd.default(value, [0, 0] * (whole.dim() - 1 - dim) + [start, after])
+        self.bind(whole, self.node_of(made))
+        self.bind(part, self.graph.call_function(aten.slice.Tensor, (self.node_of(whole), *found.args[1:])))
+        return True
+
     def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
         """Append a call of `target` that returns a tuple of tensors of these types, and return their fakes."""
         out = [self.fake(type) for type in out_types]
@@ -506,6 +536,7 @@ def origin(tensor: Tensor) -> str:
 
 
 _DEVICE = torch.ops.prim.device.default
+_COPY_IN_PLACE = torch.ops.aten.copy_.default
 _NOT_RECORDED = {_DEVICE, torch.ops.aten.sym_size.int, torch.ops.aten.is_same_size.default}
 
 

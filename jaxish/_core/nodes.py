@@ -20,18 +20,35 @@ def must_stay(node: fx.Node) -> bool:
     return (schema is not None and schema.is_mutable) or calls_for_effect(node)
 
 
+def is_zeros(node: fx.Node) -> bool:
+    """Tell whether `node` makes an array of zeros."""
+    aten = torch.ops.aten
+    return node.target is aten.zeros.default or (node.target is aten.full.default and node.args[1] in (0, False))
+
+
 def is_shown(node: fx.Node) -> bool:
     """Tell whether `node` stays in a graph that is to be shown: interpreters of jaxprs look for the marks of a library."""
     return must_stay(node) or (node.op == "call_function" and getattr(node.target, "is_users", False))
 
 
 def depends_on(graph: fx.Graph, sources: Sequence[fx.Node]) -> set[fx.Node]:
-    """Return the nodes of `graph` that depend on one of `sources`, the sources included."""
-    found = set(sources)
+    """Return the nodes of `graph` that depend on one of `sources`, the sources included.
+
+    What reads memory after a node that depends on them has written into it does, too, and so does what makes that memory.
+    """
+    found, written = set(sources), set()
     for node in graph.nodes:
-        if any(argument in found for argument in node.all_input_nodes):
+        if any(argument in found or (written and _memory(argument) in written) for argument in node.all_input_nodes):
             found.add(node)
+            written |= node.meta.get("writes", set())
+    if written:
+        found |= {n for n in graph.nodes if n.op == "call_function" and _memory(n) in written}
     return found
+
+
+def _memory(node: fx.Node) -> int | None:
+    value = node.meta.get("val")
+    return storage_of(value) if isinstance(value, Tensor) else None
 
 
 def reshaping(func: Any) -> Any:
@@ -57,6 +74,5 @@ def storage_of(tensor: Tensor) -> int:
 
 def writers_to(graph: fx.Graph, nodes: set[fx.Node]) -> set[fx.Node]:
     """Return the nodes that write into memory that one of `nodes` reads or makes."""
-    tensors = [n.meta.get("val") for n in nodes]
-    memory = {storage_of(t) for t in tensors if isinstance(t, Tensor)}
+    memory = set(map(_memory, nodes)) - {None}
     return {n for n in graph.nodes if memory & n.meta.get("writes", set())}
