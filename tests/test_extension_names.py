@@ -53,6 +53,15 @@ def test_saved_residuals_of_a_checkpoint(policy, capsys):
     assert printed(jaxish, program, capsys) == printed(jax, program, capsys)
 
 
+def test_saved_residuals_of_a_loop_over_a_checkpoint(capsys):
+    def lines(lib):
+        body = lib.checkpoint(lambda c, x: (lib.numpy.sin(lib.numpy.sin(c * x)), None))
+        lib.ad_checkpoint.print_saved_residuals(lambda x, c: lib.lax.scan(body, c, x)[0].sum(), X, X[0])
+        return capsys.readouterr().out.splitlines()
+
+    assert lines(jaxish) == lines(jax)
+
+
 def layers(lib, x, w):
     return lib.numpy.sin(lib.numpy.sin(x) @ w)
 
