@@ -409,3 +409,32 @@ def test_a_scan_stacks_what_its_checkpointed_body_saves(policy):
         return sum(v.aval.ndim == 3 for v in way_there.outvars)
 
     agree(stacked)
+
+
+WITHOUT_TANGENTS = {"index": lambda j, x: j.numpy.argmax(x), "number": lambda j, x: 3, "nothing": lambda j, x: None}
+DERIVATIVES = {
+    "used": lambda j, f: j.grad(lambda x: (x * (1 if f(x) is None else f(x))).sum())(X),
+    "mapped": lambda j, f: j.vmap(j.grad(lambda x: (f(x), (x * x).sum())[1]))(A),
+    "jitted": lambda j, f: j.jit(j.grad(lambda x: (f(x), (x * x).sum())[1]))(X),
+    "second": lambda j, f: j.hessian(lambda x: (f(x), (x * x).sum())[1])(X),
+    "vjp": lambda j, f: j.vjp(f, X)[0],
+    "linearize": lambda j, f: j.linearize(f, X)[0],
+    "grad": lambda j, f: j.grad(f)(X),
+}
+
+
+CALLS = {
+    "jit": lambda j, f: j.jit(f),
+    "checkpoint": lambda j, f: j.checkpoint(f),
+    "scan": lambda j, f: lambda x: j.tree.map(lambda y: y[0], j.lax.map(f, x[None])),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_TANGENTS)
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_whose_results_have_no_derivative(call, derivative, name):
+    def program(j):
+        return DERIVATIVES[derivative](j, CALLS[call](j, functools.partial(WITHOUT_TANGENTS[name], j)))
+
+    agree(program)

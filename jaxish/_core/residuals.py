@@ -223,7 +223,7 @@ def differentiated(
     if level is None or not level[1]:
         return None
     wanted = [is_tracked(t, level[0]) for t in inputs]
-    if not any(wanted):
+    if not any(wanted) or not any(differentiable(t.dtype) for t in body.out_types):
         return None
     forward, backward = split(body, wanted, save)
     if watch is not None:

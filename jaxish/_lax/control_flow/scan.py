@@ -209,7 +209,7 @@ class Scan(Opaque):
         if level is None or not level[1]:
             return super().__call__(*inputs)
         wanted = [residuals.is_tracked(t, level[0]) for t in inputs]
-        if not any(wanted):
+        if not any(wanted) or not any(differentiable(type.dtype) for type in self.body.out_types):
             return super().__call__(*inputs)
         forward, rule = _reverse(self, tuple(wanted))
         count = len(self.body.out_types)
