@@ -111,6 +111,7 @@ _PRIVATE = {
     "_src.numpy": (),
     "_src.numpy.lax_numpy": ("jaxish.numpy",),
     "_src.numpy.util": ("jaxish._numpy.arguments",),
+    "_src.public_test_util": ("jaxish.test_util", "jaxish._transforms.gradient_checks"),
     "_src.random": ("jaxish.random",),
     "_src.scipy": (),
     "_src.scipy.special": ("jaxish.scipy.special",),

@@ -18,22 +18,26 @@ from .linear_map import linearize
 
 _STEP = 1e-4
 
-# How far derivatives may be from finite differences, relative and absolute, by dtype. Integers have to be equal.
-_TOLERANCES = {
+# How far values may be from each other, and derivatives from finite differences, relative and absolute, by dtype. Integers
+# have to be equal.
+_OF_VALUES = {
+    "bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-6, "float64": 1e-15, "complex64": 1e-6, "complex128": 1e-15,
+}  # fmt: skip
+_OF_DERIVATIVES = {
     "bfloat16": 1e-1, "float16": 1e-2, "float32": 2e-3, "float64": 1e-5, "complex64": 1e-3, "complex128": 1e-5,
 }  # fmt: skip
 
 Tolerance = float | Mapping[Any, float] | None
 
 
-def _tolerance(dtype: np.dtype, given: Tolerance) -> float:
+def _tolerance(dtype: np.dtype, given: Tolerance, defaults: dict[str, float]) -> float:
     if given is not None and not isinstance(given, Mapping):
         return given
     chosen = {np.dtype(k): v for k, v in (given or {}).items()}
     if dtype == dtypes.float0:
         return chosen.get(dtype, 0)
     dtype = dtypes.canonicalize_dtype(dtype)
-    return chosen.get(dtype, _TOLERANCES.get(dtype.name, 1e-1 if "float" in dtype.name else 0))
+    return chosen.get(dtype, defaults.get(dtype.name, 1e-1 if "float" in dtype.name else 0))
 
 
 def _dtype_of(leaf: Any) -> np.dtype:
@@ -83,13 +87,28 @@ def _inner_product(left: Any, right: Any) -> Any:
     return sum(np.real(np.vdot(np.asarray(x), np.asarray(y))) for x, y in pairs)
 
 
-def _check_close(found: Any, wanted: Any, atol: Tolerance, rtol: Tolerance, message: str) -> None:
+def check_close(xs: Any, ys: Any, atol: Tolerance = None, rtol: Tolerance = None, err_msg: str = "") -> None:
+    """Check that two pytrees have the same values up to rounding, which is taken for as much as there are elements.
+
+    Tolerances are numbers, or go by dtype. Raises `AssertionError` where they differ.
+    """
+    _check_close(xs, ys, atol, rtol, err_msg, _OF_VALUES)
+
+
+def _check_close(
+    found: Any,
+    wanted: Any,
+    atol: Tolerance,
+    rtol: Tolerance,
+    message: str,
+    defaults: dict[str, float] = _OF_DERIVATIVES,
+) -> None:
     def check(x: Any, y: Any) -> None:
         x, y = np.asarray(x), np.asarray(y)
         assert x.shape == y.shape, f"{message}: shapes {x.shape} and {y.shape}"
         if x.dtype == y.dtype == dtypes.float0:
             return
-        bounds = [max(_tolerance(x.dtype, t), _tolerance(y.dtype, t)) * x.size for t in (atol, rtol)]
+        bounds = [max(_tolerance(d, t, defaults) for d in (x.dtype, y.dtype)) * x.size for t in (atol, rtol)]
         wide = [v.astype(np.float32) if v.dtype.kind == "V" else v for v in (x, y)]
         np.testing.assert_allclose(*wide, atol=bounds[0], rtol=bounds[1], err_msg=message)
 
