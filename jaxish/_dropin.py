@@ -109,6 +109,7 @@ _PRIVATE = {
     "_src.lib.xla_client": _RUNTIME,
     "_src.linear_util": ("jaxish.extend.linear_util",),
     "_src.numpy": (),
+    "_src.numpy.einsum": ("jaxish._numpy.einsum",),
     "_src.numpy.lax_numpy": ("jaxish.numpy",),
     "_src.numpy.util": ("jaxish._numpy.arguments",),
     "_src.public_test_util": ("jaxish.test_util", "jaxish._transforms.gradient_checks"),

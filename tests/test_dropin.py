@@ -123,12 +123,13 @@ except ModuleNotFoundError as error:
 
 def test_helpers_of_private_modules_do_what_they_do_in_jax(tmp_path):
     program = """
-import jax, jax.numpy as jnp
+import jax, jax.numpy as jnp, opt_einsum
 from jax._src import core, util
 from jax._src.ad_checkpoint import checkpoint_name, saved_residuals
 from jax._src.interpreters import partial_eval
 from jax._src.interpreters.batching import AxisData, is_vmappable
 from jax._src.lib import xla_client
+from jax._src.numpy import einsum
 from jax._src.numpy.lax_numpy import split
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_complex, promote_dtypes_inexact
 from jax._src.public_test_util import check_close, check_grads
@@ -146,6 +147,11 @@ print(util.split_list([1, 2, 3, 4], [1, 2]), util.split_list([], [0]), util.unzi
 given = [(1, 2.5), (jnp.arange(2), 1), (jnp.ones(2, "float16"), jnp.arange(2)), (jnp.ones(1, "complex64"), 1), (True,)]
 for promoted in (promote_dtypes, promote_dtypes_inexact, promote_dtypes_complex):
     print([[(str(x.dtype), x.weak_type) for x in promoted(*args)] for args in given])
+operands, path = opt_einsum.contract_path("ij,jk,kk->i", jnp.ones((2, 3)), jnp.arange(12.0).reshape(3, 4), jnp.eye(4), einsum_call=True)
+path = tuple((a, frozenset(b), c) for a, b, c, *_ in path)
+seen = []
+product = lambda *given, **options: seen.append(len(given)) or jax.lax.dot_general(*given, **options)
+print(jax.jit(einsum._einsum, static_argnums=(1, 2, 3, 4))(operands, path, None, "float32", product), sum(seen) > 0)
 print(AxisData("i", 3, None, None).name, is_vmappable(jnp.ones(2)))
 info = jax.api_util.debug_info("example", lambda x: x, (0,), {})
 types = partial_eval.abstract_eval_fun(lambda x, times: [x * times, x.sum()], core.ShapedArray((2,), jnp.dtype("int8")), debug_info=info, times=2)

@@ -148,6 +148,22 @@ def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Te
     return unsigned.bilinear(summed, *taken) if len(taken) == 2 else unsigned.via_bits(summed, *taken)
 
 
+def _einsum(
+    operands: Sequence[Any], contractions: Sequence[tuple[Sequence[int], Any, str]], precision: PrecisionLike,
+    preferred_element_type: DTypeLike | None, _dot_general: Callable[..., Any] = dot_general,
+) -> Array:  # fmt: skip
+    """Return what the contractions of a path come to, each of which says which operands it takes, and its equation.
+
+    Libraries call JAX's function of this name with paths of their own.
+    """
+    rest = list(operands)
+    for places, _, equation in contractions:
+        taken = [rest.pop(i) for i in places]
+        options: Any = {"precision": precision, "preferred_element_type": preferred_element_type}
+        rest.append(einsum(equation, *taken, **options, _dot_general=_dot_general))
+    return rest[0]
+
+
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[tuple[int, ...]], Any]:
     """Return the order of pairwise contractions that `optimize` gives, and opt_einsum's account of its cost."""
     found: Any = opt_einsum.contract_path(subscripts, *operands, optimize=_optimizer(optimize))
