@@ -67,6 +67,21 @@ LOOPS = {
 }
 
 
+def test_effects_happen_once_for_each_step():
+    def program(j: Any) -> Any:
+        seen: list[int] = []
+
+        def step(i: Any) -> Any:
+            j.debug.callback(lambda i: seen.append(int(i)), i, ordered=True)
+            return i + 1
+
+        found = j.jit(lambda: j.lax.while_loop(lambda i: i < 3, step, 0))()
+        j.effects_barrier()
+        return found, seen
+
+    agree(program)
+
+
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops(name, counted):
     agree(lambda j: j.jit(lambda: LOOPS[name](j))(), rtol=1e-4, atol=1e-5)

@@ -26,6 +26,8 @@ def count(*bodies: Graph, length: int = _STEPS) -> int:
     called = [node for body in bodies for node in body.module.graph.nodes if node.op == "call_function"]
     if any(math.prod(type.shape) > _SMALL for type in types) or any(isinstance(node.target, Opaque) for node in called):
         return 1
+    if any(map(graph.has_effects, bodies)):  # which steps beyond the last one must not have
+        return 1
     most = min(_STEPS, _OPERATORS // max(1, len(called)), length)
     return max(1, next((n for n in range(most, most // 2, -1) if length % n == 0), most))
 
