@@ -83,6 +83,11 @@ def sign(a: Tensor) -> Tensor:
     return torch.sign(a) if a.dtype not in SIGNED else via_bits(lambda t: (t != 0).to(t.dtype), a)
 
 
+def bitwise(operation: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """Apply torch.bitwise_and, bitwise_or or bitwise_xor, which torch has for all integers on the CPU, and only there."""
+    return operation(a, b) if a.is_cpu else via_bits(operation, a, b)
+
+
 def bitwise_not(a: Tensor) -> Tensor:
     """Return ~a."""
     return torch.bitwise_not(a) if a.dtype not in SIGNED else via_bits(torch.bitwise_not, a)

@@ -260,19 +260,19 @@ def bitwise_not(x: ArrayLike) -> Array:
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the bits set in both operands, integers or booleans."""
     (a, b), weak = operands("and", ops.BITS, x, y)
-    return Array(unsigned.via_bits(torch.bitwise_and, a, b), weak)
+    return Array(unsigned.bitwise(torch.bitwise_and, a, b), weak)
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the bits set in either operand, integers or booleans."""
     (a, b), weak = operands("or", ops.BITS, x, y)
-    return Array(unsigned.via_bits(torch.bitwise_or, a, b), weak)
+    return Array(unsigned.bitwise(torch.bitwise_or, a, b), weak)
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     """Return the bits set in one operand only, integers or booleans."""
     (a, b), weak = operands("xor", ops.BITS, x, y)
-    return Array(unsigned.via_bits(torch.bitwise_xor, a, b), weak)
+    return Array(unsigned.bitwise(torch.bitwise_xor, a, b), weak)
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:

@@ -400,21 +400,21 @@ def _bits(function: str, *args: Any) -> tuple[list[Tensor], bool]:
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the bitwise and of integers or booleans. Raises `TypeError` for other dtypes."""
     (a, b), weak = _bits("bitwise_and", x, y)
-    return Array(unsigned.via_bits(torch.bitwise_and, a, b), weak)
+    return Array(unsigned.bitwise(torch.bitwise_and, a, b), weak)
 
 
 @binary_ufunc(identity=0, reduce=ufunc_reductions.reduce_bitwise_or)
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the bitwise or of integers or booleans. Raises `TypeError` for other dtypes."""
     (a, b), weak = _bits("bitwise_or", x, y)
-    return Array(unsigned.via_bits(torch.bitwise_or, a, b), weak)
+    return Array(unsigned.bitwise(torch.bitwise_or, a, b), weak)
 
 
 @binary_ufunc(identity=0, reduce=ufunc_reductions.reduce_bitwise_xor)
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the bitwise exclusive or of integers or booleans. Raises `TypeError` for other dtypes."""
     (a, b), weak = _bits("bitwise_xor", x, y)
-    return Array(unsigned.via_bits(torch.bitwise_xor, a, b), weak)
+    return Array(unsigned.bitwise(torch.bitwise_xor, a, b), weak)
 
 
 def invert(x: ArrayLike, /) -> Array:
