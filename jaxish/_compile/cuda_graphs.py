@@ -16,13 +16,14 @@ import math
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import accelerator, dtypes, unsigned
+from .._core.graph import TensorType
 from . import background
 
 Run = Callable[..., Sequence[Tensor]]
@@ -46,11 +47,14 @@ def needs_python() -> None:
         raise NeedsPython
 
 
-def recorded(run: Run, use: Callable[[Run], None], device: torch.device) -> Run:
-    """Return what calls `run`, a compiled function of tensors on this GPU, until it is known whether to record it.
+def recorded(run: Run, use: Callable[[Run], None], types: Iterable[TensorType]) -> Run:
+    """Return what calls `run`, a compiled function of tensors of these types, until it is known whether to record it.
 
-    `use` is told what to call from then on.
+    `use` is told what to call from then on. Nothing is recorded but what is on one GPU as a whole.
     """
+    devices = {type.device for type in types}
+    if len(devices) != 1 or not accelerator.is_gpu(device := devices.pop()):
+        return run
     calls, seconds, lock = 0, math.inf, threading.Lock()
 
     def warm_up(*tensors: Tensor) -> Sequence[Tensor]:
@@ -86,9 +90,7 @@ def _recording(run: Run, tensors: Sequence[Tensor], device: torch.device) -> "_R
     with _one_at_a_time, _as_one(), torch.cuda.device(device), torch.no_grad():
         try:
             made = _Recording(run, tensors, device)
-        except (
-            Exception
-        ):  # torch's and CUDA's, of whatever may not be recorded; an error of the function's own comes again
+        except Exception:  # torch's and CUDA's, of what may not be recorded; one of the function's own comes again
             _pool_and_stream.cache_clear()
             return None
         plainly, replayed = (min(_timed(f, tensors)[0] for _ in range(3)) for f in (run, made))
@@ -135,10 +137,8 @@ class _Recording:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")  # where arrays are empty, so is the graph
                         self._graph.capture_end()
-                except RuntimeError:
-                    with contextlib.suppress(
-                        RuntimeError
-                    ):  # torch leaves it undone where the capture has failed (2.11)
+                except RuntimeError:  # torch leaves the pool open where recording has failed (2.11)
+                    with contextlib.suppress(RuntimeError):
                         torch._C._cuda_endAllocateToPool(self._index, pool)  # pyright: ignore
                     raise
 

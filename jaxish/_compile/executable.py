@@ -24,20 +24,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx import GraphModule
 
-from .._core import (
-    accelerator,
-    cache,
-    config,
-    debugging,
-    dtypes,
-    dynamo,
-    graph,
-    machine,
-    monitoring,
-    narrow,
-    operators,
-    unsigned,
-)
+from .._core import cache, config, debugging, dtypes, dynamo, graph, machine, monitoring, narrow, operators, unsigned
 from .._core.graph import Graph, TensorType
 from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
@@ -138,10 +125,8 @@ class Executable:
     def _from_backend(self, request: "Request") -> Callable[..., Sequence[Tensor]]:
         with progress.told(self.name):
             run = request.compile()
-        device, *others = {type.device for type in (*self.body.in_types, *self.body.out_types)} or {None}
-        if device is None or others or not accelerator.is_gpu(device) or processes.are_several():
-            return run
-        return cuda_graphs.recorded(run, self._use, device)
+        types = (*self.body.in_types, *self.body.out_types)
+        return run if processes.are_several() else cuda_graphs.recorded(run, self._use, types)
 
     def _may_be_written(self) -> bool:
         return self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)

@@ -24,7 +24,7 @@ _TRACING, _COMPILING = 0.05, 2.0  # seconds that these take, about
 
 _SHORT = 32768  # elements that the function itself makes in a few milliseconds
 
-_AT_ONCE = range(10, 27)  # the logarithms of how many elements a GPU makes at once, which has no cache to stay in
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 1 << 10, 1 << 26  # elements that a GPU makes, which has no cache to stay in
 
 _PART = 1 << 22  # elements between which handlers of signals run: some 20 ms of normals
 
@@ -152,8 +152,7 @@ def number(value: int, device: torch.device) -> Tensor:
 
 
 def _power_of_two(count: int) -> int:
-    exponent = max(count - 1, 0).bit_length()
-    return 1 << min(max(exponent, _AT_ONCE.start), _AT_ONCE.stop - 1)
+    return min(max(1 << (count - 1).bit_length(), _LEAST_AT_ONCE), _MOST_AT_ONCE)
 
 
 def _padded(row: Tensor, block: int) -> Tensor:
