@@ -1,68 +1,65 @@
 """Names of JAX's pallas that are about compiled kernels: they raise, and say what to do instead."""
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
-NO_SEMAPHORES = "pallas: semaphores are not supported, kernels are interpreted here, one program at a time."
+_INTERPRETED = "kernels are interpreted here, one program at a time"
+NO_SEMAPHORES = f"pallas: semaphores are not supported, {_INTERPRETED}."
 
 
-def _refused(name: str, module: str = "pl") -> Callable[..., NoReturn]:
-    def refuse(*args: Any, **options: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"{module}.{name} is not supported: kernels are interpreted here, one program at a time. Use "
-            "pallas_call(interpret=True), or jax.jit."
-        )
+def refused(name: str, why: str = _INTERPRETED, instead: str = "pallas_call(interpret=True), or jax.jit") -> Any:
+    """Return a class, which annotations can name and functions be called like, that raises instead of being made."""
 
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Refused: kernels are interpreted, one program at a time."
-    return refuse
+    def refuse(cls: type, *args: Any, **options: Any) -> NoReturn:
+        raise NotImplementedError(f"{name} is not supported: {why}. Use {instead}.")
+
+    return type(name.rpartition(".")[2], (), {"__new__": refuse, "__doc__": f"Refused: use {instead}."})
 
 
-core_map = _refused("core_map")
-delay = _refused("delay")
-estimate_cost = _refused("estimate_cost")
-get_global = _refused("get_global")
-kernel = _refused("kernel")
-lower_as_mlir = _refused("lower_as_mlir")
-pallas_export_experimental = _refused("pallas_export_experimental")
-semaphore_read = _refused("semaphore_read")
-semaphore_signal = _refused("semaphore_signal")
-semaphore_wait = _refused("semaphore_wait")
+core_map = refused("pl.core_map")
+delay = refused("pl.delay")
+estimate_cost = refused("pl.estimate_cost")
+get_global = refused("pl.get_global")
+kernel = refused("pl.kernel")
+lower_as_mlir = refused("pl.lower_as_mlir")
+pallas_export_experimental = refused("pl.pallas_export_experimental")
+semaphore_read = refused("pl.semaphore_read")
+semaphore_signal = refused("pl.semaphore_signal")
+semaphore_wait = refused("pl.semaphore_wait")
 
-BufferedRef = _refused("BufferedRef", "pltpu")
-BufferedRefBase = _refused("BufferedRefBase", "pltpu")
-InterpretParams = _refused("InterpretParams", "pltpu")
-TpuInfo = _refused("TpuInfo", "pltpu")
-async_copy = _refused("async_copy", "pltpu")
-async_remote_copy = _refused("async_remote_copy", "pltpu")
-core_barrier = _refused("core_barrier", "pltpu")
-create_tensorcore_mesh = _refused("create_tensorcore_mesh", "pltpu")
-einshape = _refused("einshape", "pltpu")
-emit_pipeline = _refused("emit_pipeline", "pltpu")
-emit_pipeline_with_allocations = _refused("emit_pipeline_with_allocations", "pltpu")
-force_tpu_interpret_mode = _refused("force_tpu_interpret_mode", "pltpu")
-get_barrier_semaphore = _refused("get_barrier_semaphore", "pltpu")
-get_tpu_info = _refused("get_tpu_info", "pltpu")
-get_tpu_info_for_chip = _refused("get_tpu_info_for_chip", "pltpu")
-make_async_copy = _refused("make_async_copy", "pltpu")
-make_async_remote_copy = _refused("make_async_remote_copy", "pltpu")
-matmul_acc_lhs = _refused("matmul_acc_lhs", "pltpu")
-matmul_pop = _refused("matmul_pop", "pltpu")
-matmul_push_rhs = _refused("matmul_push_rhs", "pltpu")
-pack_elementwise = _refused("pack_elementwise", "pltpu")
-prng_random_bits = _refused("prng_random_bits", "pltpu")
-prng_seed = _refused("prng_seed", "pltpu")
-run_on_first_core = _refused("run_on_first_core", "pltpu")
-sample_block = _refused("sample_block", "pltpu")
-set_tpu_interpret_mode = _refused("set_tpu_interpret_mode", "pltpu")
-stateful_bernoulli = _refused("stateful_bernoulli", "pltpu")
-stateful_bits = _refused("stateful_bits", "pltpu")
-stateful_normal = _refused("stateful_normal", "pltpu")
-stateful_uniform = _refused("stateful_uniform", "pltpu")
-stochastic_round = _refused("stochastic_round", "pltpu")
-sync_copy = _refused("sync_copy", "pltpu")
-to_pallas_key = _refused("to_pallas_key", "pltpu")
-touch = _refused("touch", "pltpu")
-trace_value = _refused("trace_value", "pltpu")
-unpack_elementwise = _refused("unpack_elementwise", "pltpu")
-with_memory_space_constraint = _refused("with_memory_space_constraint", "pltpu")
+BufferedRef = refused("pltpu.BufferedRef")
+BufferedRefBase = refused("pltpu.BufferedRefBase")
+InterpretParams = refused("pltpu.InterpretParams")
+TpuInfo = refused("pltpu.TpuInfo")
+async_copy = refused("pltpu.async_copy")
+async_remote_copy = refused("pltpu.async_remote_copy")
+core_barrier = refused("pltpu.core_barrier")
+create_tensorcore_mesh = refused("pltpu.create_tensorcore_mesh")
+einshape = refused("pltpu.einshape")
+emit_pipeline = refused("pltpu.emit_pipeline")
+emit_pipeline_with_allocations = refused("pltpu.emit_pipeline_with_allocations")
+force_tpu_interpret_mode = refused("pltpu.force_tpu_interpret_mode")
+get_barrier_semaphore = refused("pltpu.get_barrier_semaphore")
+get_tpu_info = refused("pltpu.get_tpu_info")
+get_tpu_info_for_chip = refused("pltpu.get_tpu_info_for_chip")
+make_async_copy = refused("pltpu.make_async_copy")
+make_async_remote_copy = refused("pltpu.make_async_remote_copy")
+matmul_acc_lhs = refused("pltpu.matmul_acc_lhs")
+matmul_pop = refused("pltpu.matmul_pop")
+matmul_push_rhs = refused("pltpu.matmul_push_rhs")
+pack_elementwise = refused("pltpu.pack_elementwise")
+prng_random_bits = refused("pltpu.prng_random_bits")
+prng_seed = refused("pltpu.prng_seed")
+run_on_first_core = refused("pltpu.run_on_first_core")
+sample_block = refused("pltpu.sample_block")
+set_tpu_interpret_mode = refused("pltpu.set_tpu_interpret_mode")
+stateful_bernoulli = refused("pltpu.stateful_bernoulli")
+stateful_bits = refused("pltpu.stateful_bits")
+stateful_normal = refused("pltpu.stateful_normal")
+stateful_uniform = refused("pltpu.stateful_uniform")
+stochastic_round = refused("pltpu.stochastic_round")
+sync_copy = refused("pltpu.sync_copy")
+to_pallas_key = refused("pltpu.to_pallas_key")
+touch = refused("pltpu.touch")
+trace_value = refused("pltpu.trace_value")
+unpack_elementwise = refused("pltpu.unpack_elementwise")
+with_memory_space_constraint = refused("pltpu.with_memory_space_constraint")

@@ -1,53 +1,45 @@
 """JAX's ready-made kernels for TPUs and GPUs (`pallas.ops`): programs that import them run, and calls say what to use instead."""
 
-from typing import Any, NoReturn
+from typing import Any
 
-_ATTENTION = "jax.nn.dot_product_attention"
-
-
-def _refused(name: str, instead: str) -> Any:
-    """Return a class, which annotations can name and functions be called like, that raises instead of being made."""
-
-    def refuse(cls: type, *args: Any, **options: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"pallas.ops.{name} is not supported: it is a kernel for one kind of device. Use {instead}."
-        )
-
-    own = name.rpartition(".")[2]
-    return type(own, (), {"__new__": refuse, "__doc__": f"Refused: `{instead}` does this on all devices."})
+from .refused import refused
 
 
-BlockSizes = _refused("BlockSizes", _ATTENTION)
-CausalMask = _refused("CausalMask", _ATTENTION)
-ChunkedCausalMask = _refused("ChunkedCausalMask", _ATTENTION)
-flash_attention = _refused("flash_attention", _ATTENTION)
-FullMask = _refused("FullMask", _ATTENTION)
-gmm = _refused("gmm", "jax.lax.ragged_dot")
-gqa = _refused("gqa", _ATTENTION)
-layer_norm = _refused("layer_norm", "jax.nn.standardize")
-LocalMask = _refused("LocalMask", _ATTENTION)
-LogicalAnd = _refused("LogicalAnd", _ATTENTION)
-LogicalOr = _refused("LogicalOr", _ATTENTION)
-make_causal_mask = _refused("make_causal_mask", _ATTENTION)
-make_chunk_attention_mask = _refused("make_chunk_attention_mask", _ATTENTION)
-make_local_attention_mask = _refused("make_local_attention_mask", _ATTENTION)
-make_masked_mha_reference = _refused("make_masked_mha_reference", _ATTENTION)
-make_masked_mqa_reference = _refused("make_masked_mqa_reference", _ATTENTION)
-make_random_mask = _refused("make_random_mask", _ATTENTION)
-make_splash_mha = _refused("make_splash_mha", _ATTENTION)
-make_splash_mha_single_device = _refused("make_splash_mha_single_device", _ATTENTION)
-make_splash_mqa = _refused("make_splash_mqa", _ATTENTION)
-make_splash_mqa_single_device = _refused("make_splash_mqa_single_device", _ATTENTION)
-Mask = _refused("Mask", _ATTENTION)
-mha = _refused("mha", _ATTENTION)
-mha_reference = _refused("mha_reference", _ATTENTION)
-mqa = _refused("mqa", _ATTENTION)
-MultiHeadMask = _refused("MultiHeadMask", _ATTENTION)
-NumpyMask = _refused("NumpyMask", _ATTENTION)
-paged_attention = _refused("paged_attention", _ATTENTION)
-QKVLayout = _refused("QKVLayout", _ATTENTION)
-ragged_paged_attention = _refused("ragged_paged_attention", _ATTENTION)
-rms_norm = _refused("rms_norm", "jax.numpy")
-SegmentIds = _refused("SegmentIds", _ATTENTION)
-softmax = _refused("softmax", "jax.nn.softmax")
-SplashAttentionKernel = _refused("SplashAttentionKernel", _ATTENTION)
+def _kernel(name: str, instead: str = "jax.nn.dot_product_attention") -> Any:
+    return refused(f"pallas.ops.{name}", "it is a kernel for one kind of device", instead)
+
+
+BlockSizes = _kernel("BlockSizes")
+CausalMask = _kernel("CausalMask")
+ChunkedCausalMask = _kernel("ChunkedCausalMask")
+flash_attention = _kernel("flash_attention")
+FullMask = _kernel("FullMask")
+gmm = _kernel("gmm", "jax.lax.ragged_dot")
+gqa = _kernel("gqa")
+layer_norm = _kernel("layer_norm", "jax.nn.standardize")
+LocalMask = _kernel("LocalMask")
+LogicalAnd = _kernel("LogicalAnd")
+LogicalOr = _kernel("LogicalOr")
+make_causal_mask = _kernel("make_causal_mask")
+make_chunk_attention_mask = _kernel("make_chunk_attention_mask")
+make_local_attention_mask = _kernel("make_local_attention_mask")
+make_masked_mha_reference = _kernel("make_masked_mha_reference")
+make_masked_mqa_reference = _kernel("make_masked_mqa_reference")
+make_random_mask = _kernel("make_random_mask")
+make_splash_mha = _kernel("make_splash_mha")
+make_splash_mha_single_device = _kernel("make_splash_mha_single_device")
+make_splash_mqa = _kernel("make_splash_mqa")
+make_splash_mqa_single_device = _kernel("make_splash_mqa_single_device")
+Mask = _kernel("Mask")
+mha = _kernel("mha")
+mha_reference = _kernel("mha_reference")
+mqa = _kernel("mqa")
+MultiHeadMask = _kernel("MultiHeadMask")
+NumpyMask = _kernel("NumpyMask")
+paged_attention = _kernel("paged_attention")
+QKVLayout = _kernel("QKVLayout")
+ragged_paged_attention = _kernel("ragged_paged_attention")
+rms_norm = _kernel("rms_norm", "jax.numpy")
+SegmentIds = _kernel("SegmentIds")
+softmax = _kernel("softmax", "jax.nn.softmax")
+SplashAttentionKernel = _kernel("SplashAttentionKernel")
