@@ -581,3 +581,67 @@ def test_tangents_that_are_made_by_the_function(transform, on_host):
         return transform(j, f)
 
     agree(program)
+
+
+def counted(jax):
+    """Return a function whose rule returns another result than it, and a list of which of the two was called."""
+    jnp, calls = jax.numpy, []
+
+    @jax.custom_jvp
+    def f(x):
+        calls.append("function")
+        return jnp.sin(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        calls.append("rule")
+        return 2.0 * jnp.sin(primals[0]), jnp.cos(primals[0]) * tangents[0]
+
+    return f, calls
+
+
+RULE_ALONE = {
+    "value_and_grad": lambda j, f: j.value_and_grad(f)(2.0),
+    "of a square": lambda j, f: j.value_and_grad(lambda x: f(x) ** 2)(2.0),
+    "jvp": lambda j, f: j.jvp(f, (2.0,), (1.0,)),
+    "vjp": lambda j, f: j.vjp(f, 2.0)[0],
+    "vmap": lambda j, f: j.vmap(j.value_and_grad(f))(XS),
+    "grad of grad": lambda j, f: j.value_and_grad(j.grad(lambda x: f(x) ** 2))(2.0),
+    "jvp of grad": lambda j, f: j.jvp(j.grad(lambda x: f(x) ** 2), (2.0,), (1.0,)),
+    "jacrev": lambda j, f: j.jacrev(lambda x: f(x) ** 2)(XS),
+}
+RESULTS_OF_RULE = {
+    "grad of vmap": lambda j, f: j.value_and_grad(lambda x: j.vmap(lambda y: f(y) ** 2)(x).sum())(XS),
+    "jit of grad": lambda j, f: j.jit(j.value_and_grad(f))(2.0),
+    "grad of jit": lambda j, f: j.value_and_grad(j.jit(f))(2.0),
+    "checkpoint": lambda j, f: j.value_and_grad(j.checkpoint(f))(2.0),
+    "scan": lambda j, f: j.value_and_grad(lambda x: j.lax.scan(lambda c, _: (f(c), c), x, None, 3)[0])(2.0),
+    "cond": lambda j, f: j.value_and_grad(lambda x: j.lax.cond(x > 0, f, lambda x: x, x))(2.0),
+    "not differentiated": lambda j, f: j.value_and_grad(lambda x: x * f(3.0))(2.0),
+}
+
+
+@pytest.mark.parametrize("name", RULE_ALONE)
+def test_where_it_is_differentiated_the_rule_alone_is_called(name):
+    found = {j: counted(j) for j in (jaxish, jax)}
+    agree(lambda j: RULE_ALONE[name](j, found[j][0]), rtol=1e-5)
+    assert found[jaxish][1] == found[jax][1]
+
+
+@pytest.mark.parametrize("name", RESULTS_OF_RULE)
+def test_where_it_is_differentiated_the_result_is_the_rule_s(name):
+    agree(lambda j: RESULTS_OF_RULE[name](j, counted(j)[0]), rtol=1e-5)
+
+
+def test_a_rule_that_uses_what_is_differentiated_beside_its_arguments_raises():
+    def of(jax):
+        def outer(y):
+            h = jax.custom_jvp(lambda x: x * 1.0)
+            h.defjvp(lambda primals, tangents: (primals[0] * y, tangents[0]))
+            return h(y)
+
+        return outer
+
+    for j in (jaxish, jax):
+        with pytest.raises(j.errors.UnexpectedTracerError):
+            j.grad(of(j))(2.0)

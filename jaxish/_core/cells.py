@@ -26,8 +26,8 @@ from torch.autograd import forward_ad
 from . import axes, errors, functorch, graph, levels
 from .array import Array, from_kind, tensor_of
 from .graph import TensorType
+from .levels import is_tracked
 from .primitive import Dims, Undifferentiated, batch_front, differentiable
-from .residuals import is_tracked
 from .target import Target
 
 NO_GRADIENT = "no_grad_no_remat"  # the purpose of cells that take values without their derivatives

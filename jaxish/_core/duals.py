@@ -93,11 +93,14 @@ def pushed_through(
             None if t is None or t._is_zerotensor() else typed(t, p) for t, p in zip(given, primals, strict=True)
         ]
         results, found = rule(primals, tangents)
-    wrapped = [functorch.wrap_for_grad(r, level) for r in results]
-    return [
-        r if t is None else forward_ad.make_dual(r, functorch.wrap_for_grad(t, level), level=0)
-        for r, t in zip(wrapped, found, strict=True)
-    ]
+        results = list(map(unexpanded, results))
+    wrapped = [(functorch.wrap_for_grad(r, level), t) for r, t in zip(results, found, strict=True)]
+    return [r if t is None else forward_ad.make_dual(r, functorch.wrap_for_grad(t, level), level=0) for r, t in wrapped]
+
+
+def unexpanded(result: Tensor) -> Tensor:
+    """Return a result with memory for each element: torch writes tangents into memory laid out like that of results."""
+    return result.contiguous() if 0 in result.stride() and result.numel() > 1 else result
 
 
 def typed(tangent: Tensor, primal: Tensor) -> Tensor:

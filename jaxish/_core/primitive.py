@@ -168,27 +168,6 @@ class Undifferentiated(Primitive):
         return [None] * len(primals)
 
 
-class Pushed(Primitive):
-    """Base class of primitives whose rule for forward mode gives results, too, that may be others than those of `run`."""
-
-    def pushed(
-        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
-        """Return results and their tangents; a tangent of None is zero."""
-        raise NotImplementedError
-
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return list(self.pushed(primals, tangents)[1])
-
-    def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        interpreter = functorch.peek_interpreter_stack()
-        if interpreter is not None and interpreter.key() == functorch.TransformType.Jvp and not graph.folds(inputs):
-            found = duals.pushed_through(self.pushed, inputs)
-            if found is not None:
-                return found
-        return super().__call__(*inputs)
-
-
 def graph_identity(body: Graph) -> str:
     """Return a text that is equal in every process for equal graphs."""
     found = body.cache.get("identity")
@@ -329,7 +308,7 @@ def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor,
     apart = (r.view_as(r) if any(r is i for i in inputs) else r for r in results)
     if not duals.is_possible():
         return tuple(apart)
-    return tuple(r.contiguous() if 0 in r.stride() and r.numel() > 1 else r for r in apart)
+    return tuple(map(duals.unexpanded, apart))
 
 
 def popped_axis() -> Any:

@@ -12,11 +12,11 @@ from contextvars import ContextVar
 
 import torch
 from torch import Tensor, fx
-from torch.autograd import forward_ad
 
 from . import axes, derived, functorch, graph
 from .derived import Inline
 from .graph import Graph, TensorType
+from .levels import is_tracked
 from .nodes import calls_for_effect, depends_on, storage_of
 from .primitive import Dims, Primitive, batch_front, differentiable, popped_axis
 
@@ -32,23 +32,6 @@ def differentiating_level() -> tuple[int, bool] | None:
         if level.key() == functorch.TransformType.Jvp:
             return level.level(), False
     return None
-
-
-def is_tracked(tensor: Tensor, level: int) -> bool:
-    """Tell whether the reverse-mode level `level` differentiates with respect to `tensor`."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level:
-            return tensor.requires_grad
-        tensor = functorch.get_unwrapped(tensor)
-    return False
-
-
-def is_perturbed(tensor: Tensor, level: int) -> bool:
-    """Tell whether `level`, which differentiates in either direction, does so with respect to `tensor`."""
-    if is_tracked(tensor, level):
-        return True
-    is_of_level = functorch.is_gradtrackingtensor(tensor) and functorch.maybe_get_level(tensor) == level
-    return is_of_level and forward_ad.unpack_dual(tensor, level=0).tangent is not None
 
 
 def split(

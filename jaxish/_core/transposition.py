@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import axes, graph
+from . import axes, errors, functorch, graph
 
 
 class _Linear(threading.local):
@@ -41,24 +41,50 @@ def linear_at(level: int) -> Iterator[None]:
 
 def pulled_back(
     rule: Callable[[list[Tensor | None]], Sequence[Tensor | None]], active: Sequence[int], primals: Sequence[Tensor],
-    results: Sequence[Tensor], cotangents: Sequence[Tensor | None],
+    cotangents: Sequence[Tensor | None],
 ) -> list[Tensor | None]:  # fmt: skip
     """Return the cotangents of the `active` ones of `primals`, None for the others.
 
     `rule` maps tangents of the primals to those of the results; a tangent of None is zero.
     """
-    reached: list[bool] = []
+    return linearized(lambda tangents: ((), rule(tangents)), active, primals)[2](cotangents)
 
-    def linear(*directions: Tensor) -> tuple[Tensor, ...]:
+
+def linearized(
+    rule: Callable[[list[Tensor | None]], tuple[Sequence[Tensor], Sequence[Tensor | None]]], active: Sequence[int],
+    primals: Sequence[Tensor],
+) -> tuple[list[Tensor], list[bool], Callable[[Sequence[Tensor | None]], list[Tensor | None]]]:  # fmt: skip
+    """Return what `rule` gives besides tangents, which tangents depend on its own, and its transpose.
+
+    `rule` is called once, with tangents for the `active` ones of `primals`, and None, which is zero, for the others. The
+    transpose maps cotangents of the results to those of the primals. Raises `UnexpectedTracerError` where what comes
+    besides is differentiated, too.
+    """
+    inputs: list[Tensor] = []
+    outputs: list[Tensor | None] = []
+
+    def linear(*directions: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         given = dict(zip(active, directions, strict=True))
-        with linear_at(axes.current_level()):
-            found = rule([given.get(i) for i in range(len(primals))])
-        # A cotangent that is zero is not gone back from: rules may refuse others.
-        reached[:] = [t is not None and c is not None for t, c in zip(found, cotangents, strict=True)]
-        hits = tuple(t for t, hit in zip(found, reached, strict=True) if hit)
-        return hits or directions  # pyright: ignore[reportReturnType]  # torch differentiates no functions without results
+        level = axes.current_level()
+        with linear_at(level):
+            others, found = rule([given.get(i) for i in range(len(primals))])
+        for other in others:
+            if other.requires_grad and functorch.maybe_get_level(other) == level:
+                raise errors.tracer_error(errors.UnexpectedTracerError, tuple(other.shape))
+        inputs[:] = directions
+        outputs[:] = [t if t is not None and t.requires_grad else None for t in found]
+        return directions, tuple(others)  # torch differentiates no functions without results
 
-    _, transpose, *_ = torch.func.vjp(linear, *(torch.zeros_like(primals[i]) for i in active))
-    seeds = tuple(c for c, hit in zip(cotangents, reached, strict=True) if hit)
-    found = dict(zip(active, transpose(seeds), strict=True)) if seeds else {}
-    return [found.get(i) for i in range(len(primals))]
+    def transpose(cotangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        # A cotangent that is zero is not gone back from: rules may refuse others.
+        pairs = [(t, c) for t, c in zip(outputs, cotangents, strict=True) if t is not None and c is not None]
+        if not pairs:
+            return [None] * len(primals)
+        ends, seeds = zip(*pairs, strict=True)
+        options = {"retain_graph": True, "create_graph": torch.is_grad_enabled(), "allow_unused": True}
+        found = dict(zip(active, torch.autograd.grad(ends, inputs, seeds, **options), strict=True))
+        return [found.get(i) for i in range(len(primals))]
+
+    zeros = [torch.zeros_like(primals[i]) for i in active]
+    others: Any = torch.func.vjp(linear, *zeros, has_aux=True)[-1]
+    return list(others), [t is not None for t in outputs], transpose

@@ -15,9 +15,9 @@ from .._core import functorch, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import AbstractValue, types_of_values
 from .._core.graph import TensorType
+from .._core.levels import is_tracked
 from .._core.primitive import Dims, conjugate, popped_axis
 from .._core.primitive import Primitive as Structured
-from .._core.residuals import is_tracked
 from .._core.transposition import is_linear
 from .._core.tree_util import register_pytree_node
 from .._jaxprs.primitive import Primitive

@@ -15,7 +15,7 @@ from .._core import axes, dtypes, errors, functorch, graph
 from .._core.array import Array, as_array, is_abstract, type_text
 from .._core.avals import AbstractValue, ShapedArray
 from .._core.dimensions import SymbolicSize
-from .._core.residuals import is_perturbed
+from .._core.levels import is_perturbed
 from .._core.symbolic_sizes import larger, smaller
 from .primitive import Primitive
 

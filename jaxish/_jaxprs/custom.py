@@ -19,6 +19,7 @@ from .._core.graph import TensorType
 from .._core.primitive import Dims, conjugate, differentiable, popped_axis
 from .._core.target import Target
 from .._core.transposition import is_linear, pulled_back
+from .._core.user_rules import Linearized
 from . import rules
 from .rules import UndefinedPrimal, Zero
 
@@ -38,7 +39,7 @@ def bind(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     return results if primitive.multiple_results else results[0]
 
 
-class Bound(Opaque):
+class Bound(Linearized, Opaque):
     """A primitive of a user with its parameters, for arguments of these kinds."""
 
     is_users = True
@@ -117,14 +118,21 @@ class Bound(Opaque):
         results = self._tensors(out)
         return results, list(out_dims) if self.primitive.multiple_results else [out_dims]
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        # What has a rule for transposing alone is linear, and not differentiated by forward mode.
+        has_rule = self.primitive in rules.primitive_jvps or self.primitive not in rules.primitive_transposes
+        return super().__call__(*inputs) if has_rule else Opaque.__call__(self, *inputs)
+
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         rule = rules.primitive_jvps.get(self.primitive)
         if rule is None:
             raise NotImplementedError(f"Differentiation rule for '{self.primitive}' not implemented")
         arrays = self._wrapped(primals)
         given = tuple(_tangent(t, a) for t, a in zip(tangents, arrays, strict=True))
-        _, found = rule(tuple(arrays), given, **self.params)
-        return [_direction(t) for t in self._listed(found)]
+        results, found = rule(tuple(arrays), given, **self.params)
+        return self._tensors(results), [_direction(t) for t in self._listed(found)]
 
     def at_level(self, level: int) -> "Bound":
         return self if not is_linear(level) else Bound(self.primitive, self.params, self.kinds, is_linear=True)
@@ -137,7 +145,7 @@ class Bound(Opaque):
         has_rule = self.primitive in rules.primitive_jvps
         if self.is_linear or (not has_rule and self.primitive in rules.primitive_transposes):
             return self._transposed(active, primals, results, cotangents)
-        return pulled_back(lambda tangents: self.jvp(primals, tangents), active, primals, results, cotangents)
+        return pulled_back(lambda tangents: self.jvp(primals, tangents), active, primals, cotangents)
 
     def _transposed(
         self, active: Sequence[int], primals: Sequence[Tensor], results: Sequence[Tensor],

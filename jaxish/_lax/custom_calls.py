@@ -38,9 +38,8 @@ class _ForwardMode:
     def __call__(self, *args: Any) -> list[Any]:
         tensors, count = [tensor_of(as_array(x)) for x in args], len(args) // 2
         primals, tangents = tensors[self.num_consts : count], tensors[count + self.num_consts :]
-        results = self.body(*args[:count])
-        found = self.rule(primals, tangents)
-        return [*results, *(Array(instantiate(t, tensor_of(r))) for t, r in zip(found, results, strict=True))]
+        results, found = self.rule(primals, tangents)
+        return [*map(Array, results), *(Array(instantiate(t, r)) for t, r in zip(found, results, strict=True))]
 
 
 class _ReverseMode:

@@ -18,7 +18,7 @@ from torch import Tensor, fx
 
 from .._compile import cuda_graphs
 from .._compile.structured import Opaque
-from .._core import axes, dtypes, errors, functorch, graph, residuals, tree
+from .._core import axes, dtypes, errors, functorch, graph, levels, residuals, tree
 from .._core.array import Array, as_array, default_torch_device, from_kind, is_arraylike, tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, graphs_of, popped_axis
@@ -118,7 +118,7 @@ class PureCallback(Opaque):
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         level = residuals.differentiating_level()
-        if level is not None and any(residuals.is_perturbed(t, level[0]) for t in inputs):
+        if level is not None and any(levels.is_perturbed(t, level[0]) for t in inputs):
             raise self.undifferentiated()
         return super().__call__(*inputs)
 

@@ -8,7 +8,8 @@ from torch import Tensor
 from .._core import axes, derived, functorch, graph, tree
 from .._core.array import tensor_of
 from .._core.graph import Graph, TensorType
-from .._core.primitive import Dims, Primitive, Pushed, batch_front, differentiable, popped_axis
+from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
+from .._core.user_rules import Pushed
 from .custom_function import Definitions
 from .flat import (
     Output,

@@ -22,45 +22,24 @@ from .._core import dtypes, errors, functorch, graph, tree
 from .._core.array import Array, as_array, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray
 from .._core.graph import TensorType
-from .._core.primitive import Dims, Primitive, differentiable
+from .._core.primitive import differentiable
 from .._core.tree_util import tree_map
-from .flat import Output, arrays_from, check_callable, dressed, float0_zeros, positional_arguments, signature_of
+from .flat import (
+    Output,
+    arrays_from,
+    check_callable,
+    dressed,
+    float0_zeros,
+    name_of,
+    positional_arguments,
+    signature_of,
+)
 from .program import Program, trace_program, types_key
 
 
 def is_transforming() -> bool:
     """Tell whether a functorch level or a trace is active in this thread."""
     return functorch.peek_interpreter_stack() is not None or graph.is_tracing()
-
-
-class Given(Primitive):
-    """Results that were computed one level out than their arguments: to levels further out they are what they are.
-
-    Inputs are `count` arguments, then the results. Subclasses say how level `level` differentiates them.
-    """
-
-    __name__ = "given"
-
-    def __init__(self, count: int, level: int) -> None:
-        self.count, self.level = count, level
-
-    def at_level(self, level: int) -> Primitive:
-        return self if level == self.level else Given(self.count, level)
-
-    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
-        return [TensorType.of(t) for t in inputs[self.count :]]
-
-    def run(self, *inputs: Tensor) -> list[Tensor]:
-        return list(inputs[self.count :])
-
-    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        return list(inputs[self.count :]), list(dims[self.count :])
-
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return list(tangents[self.count :])
-
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return [*[None] * self.count, *cotangents]
 
 
 def concrete_level() -> int | None:
@@ -77,13 +56,22 @@ def concrete_level() -> int | None:
 def one_level_out(arrays: Sequence[Array], level: int) -> Iterator[list[Array]]:
     """Within it `level`, the innermost one, is put aside; what `arrays` are there is given."""
     tensors = [functorch.unwrap_for_grad(tensor_of(a), level) for a in arrays]
-    before, forward = _aside.forward, functorch.current_interpreter().key() == functorch.TransformType.Jvp
+    interpreter = functorch.current_interpreter()
+    forward = interpreter.key() == functorch.TransformType.Jvp
+    with functorch.forward_mode_enabled(True), interpreter.lower(), without(level, forward):
+        yield arrays_from(tensors, [a.kind for a in arrays])
+
+
+@contextmanager
+def without(level: int, forward: bool) -> Iterator[None]:
+    """Within it no operator takes a tensor of `level`, which has been put aside, and is forward mode's or not."""
+    before = _aside.forward
     _aside.forward = before | {level} if forward else before
-    with functorch.forward_mode_enabled(True), functorch.current_interpreter().lower(), _ChecksLevels():
-        try:
-            yield arrays_from(tensors, [a.kind for a in arrays])
-        finally:
-            _aside.forward = before
+    try:
+        with _ChecksLevels():
+            yield
+    finally:
+        _aside.forward = before
 
 
 class _Aside(threading.local):
@@ -226,6 +214,17 @@ class CustomFunction(Definitions):
             if not found[0].is_for_this_call_only and not any(isinstance(n, Array) for n in nondiff):
                 self._traced[key] = found
         return found
+
+    def _passed_by(self, level: int, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Any:
+        """Call the function where `level`, the innermost one, differentiates none of its arguments."""
+        with one_level_out(arrays, level) as values:
+            result = self(*self._merge(nondiff, spec.unflatten(values)))
+            taken_out(Output(result, name_of(self.fun)).tensors)
+            return result
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, by its rule where it is differentiated."""
+        raise NotImplementedError
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         return positional_arguments(self.fun, self._parameters, args, kwargs, type(self).__name__)

@@ -11,31 +11,32 @@ from .._core import config, derived, dtypes, errors, functorch, graph, levels, t
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray, zeros_of
 from .._core.graph import Graph, TensorType
-from .._core.primitive import Dims, Primitive, differentiable, popped_axis
+from .._core.levels import is_perturbed
+from .._core.primitive import Dims, differentiable, popped_axis
 from .._core.refs import references
 from .._core.residuals import map_optional
-from .._core.transposition import is_linear, pulled_back
+from .._core.transposition import is_linear
 from .._core.tree_util import tree_map
+from .._core.user_rules import Linearized
 from .custom_function import (
     CustomFunction,
-    Given,
     SymbolicZero,
     concrete_level,
     difference,
     is_transforming,
-    one_level_out,
     taken_out,
     tangent_argument,
+    without,
 )
 from .flat import Output, arrays_from, as_argument, dressed, float0_zeros, name_of, wraps
 from .program import Program
 
-# rule(primals, tangents) -> tangents of the results; None is zero
-Rule = Callable[[Sequence[Tensor], Sequence[Tensor | None]], list[Tensor | None]]
+# rule(primals, tangents) -> results and their tangents; None is zero
+Rule = Callable[[Sequence[Tensor], Sequence[Tensor | None]], tuple[list[Tensor], list[Tensor | None]]]
 
 
-class CustomJVPCall(Primitive):
-    """A call of a custom_jvp function; `rule(primals, tangents)` gives the tangents of the results."""
+class CustomJVPCall(Linearized):
+    """A call of a custom_jvp function; `rule(primals, tangents)` takes its place where it is differentiated."""
 
     __name__ = "custom_jvp_call"
     rules = ("rule",)
@@ -66,18 +67,15 @@ class CustomJVPCall(Primitive):
         rule.__name__ = name_of(self.rule)
         return CustomJVPCall(body, self.captured, rule, self.function_name, self.symbolic_zeros)(*inputs), out_dims
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         self._check_closure(tangents)
         return self.rule(primals[self.captured :], tangents[self.captured :])
 
-    def at_level(self, level: int) -> Primitive:
-        # Applied to tangents, the function is transposed: its rule is for what is differentiated.
-        return derived.Inline(self.body) if is_linear(level) else self
-
-    def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        arguments = primals[self.captured :]
-        wanted = [n and differentiable(p.dtype) for n, p in zip(needed[self.captured :], arguments, strict=True)]
-        return [None] * self.captured + _transposed(self.rule, wanted, arguments, results, cotangents)
+    def of_tangents(self, *inputs: Tensor) -> list[Tensor]:
+        # The function itself is transposed: its rule is for what is differentiated.
+        return derived.Inline(self.body)(*inputs)
 
     def _check_closure(self, tangents: Sequence[Tensor | None]) -> None:
         if any(t is not None for t in tangents[: self.captured]):
@@ -87,28 +85,21 @@ class CustomJVPCall(Primitive):
             )
 
 
-def _transposed(
-    rule: Rule, wanted: Sequence[bool], arguments: Sequence[Tensor], results: Any, cotangents: Any
-) -> list[Tensor | None]:
-    active = [i for i, w in enumerate(wanted) if w]
-    return pulled_back(lambda tangents: rule(arguments, tangents), active, arguments, results, cotangents)
+class _Called(Linearized):
+    """A call of a custom_jvp function whose rule runs as Python; `output` says of what its result is made.
 
+    `level`, the innermost one, differentiates, and goes `forward` or in reverse.
+    """
 
-class _GivenJVP(Given):
-    """Results of a custom_jvp function that ran as Python."""
+    def __init__(self, rule: Callable[..., Any], level: int, forward: bool) -> None:
+        self.rule, self.level, self.forward = rule, level, forward
 
-    rules = ("rule",)
-
-    def __init__(self, count: int, level: int, rule: Rule) -> None:
-        super().__init__(count, level)
-        self.rule = rule
-
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return self.rule(primals[: self.count], tangents[: self.count])
-
-    def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        back = _transposed(self.rule, needed[: self.count], primals[: self.count], results, cotangents)
-        return [*back, *[None] * len(results)]
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
+        with without(self.level, self.forward):
+            self.output, found = self.rule(primals, tangents)
+            return taken_out((self.output.tensors, found))
 
 
 def _has_tangent(type: TensorType) -> bool:
@@ -117,9 +108,18 @@ def _has_tangent(type: TensorType) -> bool:
 
 
 def _mapped_jvp_rule(rule: Rule, dims: Dims, out_dims: Dims, size: int, name: Any) -> Rule:
-    def mapped(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        found = map_optional(rule, (primals, tangents), (*dims, *dims), size, name)
-        return [t if t is None or d == 0 else t.select(0, 0) for t, d in zip(found, out_dims, strict=True)]
+    def mapped(
+        primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
+        def listed(*both: Any) -> list[Tensor | None]:
+            results, found = rule(*both)
+            return [*results, *found]
+
+        found = map_optional(listed, (primals, tangents), (*dims, *dims), size, name)
+        same = [
+            t if t is None or d == 0 else t.select(0, 0) for t, d in zip(found, (*out_dims, *out_dims), strict=True)
+        ]
+        return same[: len(out_dims)], same[len(out_dims) :]  # pyright: ignore[reportReturnType]
 
     return mapped
 
@@ -134,7 +134,7 @@ class custom_jvp(CustomFunction):
         self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
     ) -> None:
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
-        self.jvp: Callable[..., Any] | None = None
+        self.jvp: Any = None  # the rule, once there is one
         self.symbolic_zeros = False
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
@@ -181,13 +181,11 @@ class custom_jvp(CustomFunction):
             return self.fun(*args)
         level = concrete_level()
         if level is not None:
-            if not is_linear(level):
-                return self._concrete(level, nondiff, arrays, spec)
-            tensors = map(tensor_of, arrays)
-            if any(t.requires_grad and functorch.maybe_get_level(t) == level for t in tensors):
+            if not any(is_perturbed(tensor_of(a), level) for a in arrays):
+                return self._passed_by(level, nondiff, arrays, spec)
+            if is_linear(level):
                 return self.fun(*args)  # of tangents: it is transposed
-            with one_level_out(arrays, level) as values:  # of primals, which levels further out differentiate
-                return self(*self._merge(nondiff, spec.unflatten(values)))
+            return self._concrete(level, nondiff, arrays, spec)
 
         given, structure = tree.flatten(nondiff)
         mapped = [i for i, leaf in enumerate(given) if isinstance(leaf, Array) and levels.is_batched(leaf._tensor)]
@@ -196,8 +194,9 @@ class custom_jvp(CustomFunction):
 
         def make() -> tuple[Program, Rule]:
             program = self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
-            rule = self._rule(nondiff, arrays, spec, program.out_spec, program.closed.graph.out_types)
-            return program.pure("custom_jvp"), rule
+            return program.pure("custom_jvp"), _of_tensors(
+                self._rule(nondiff, arrays, spec, program), name_of(self.jvp)
+            )
 
         program, rule = self._cached("jvp", nondiff, arrays, spec, make)
         closed = program.closed
@@ -215,7 +214,6 @@ class custom_jvp(CustomFunction):
             return structure.unflatten(leaves)
 
         jvp = self.jvp
-        assert jvp is not None
 
         def rule(primals: Any, tangents: Any) -> Any:
             if not all(isinstance(t, SymbolicZero) for t in tangents[0]):
@@ -232,57 +230,66 @@ class custom_jvp(CustomFunction):
         return function([given[i] for i in mapped], *others)
 
     def _concrete(self, level: int, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Any:
-        with one_level_out(arrays, level) as values:
-            output = Output(self(*self._merge(nondiff, spec.unflatten(values))), name_of(self.fun))
-            values = taken_out(output.tensors)
-        rule = self._rule(nondiff, arrays, spec, output.spec, [TensorType.of(t) for t in values])
-        results = _GivenJVP(len(arrays), level, rule)(*map(tensor_of, arrays), *values)
-        return output.spec.unflatten(arrays_from(results, output.kinds))
+        forward = functorch.current_interpreter().key() == functorch.TransformType.Jvp
+        call = _Called(self._rule(nondiff, arrays, spec), level, forward)
+        results = call(*map(tensor_of, arrays))
+        return call.output.spec.unflatten(arrays_from(results, call.output.kinds))
 
     def _rule(
-        self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, out_spec: Any, out_types: Sequence[TensorType]
-    ) -> Rule:
+        self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, program: Program | None = None
+    ) -> Callable[..., tuple[Output, list[Tensor | None]]]:
+        """Return the rule as a function of tensors. What `program` returns, if given, is what it is to return."""
         kinds, x64 = [a.kind for a in arrays], config.enable_x64.value
 
-        def rule(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-            if config.enable_x64.value is not x64:  # in reverse mode it runs after the call
+        def rule(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> tuple[Output, list[Tensor | None]]:
+            if config.enable_x64.value is not x64:  # a program may be differentiated later
                 with config.enable_x64(x64):
                     return rule(primals, tangents)
             handles = arrays_from(primals, kinds)
             directions = [tangent_argument(t, h, self.symbolic_zeros) for t, h in zip(tangents, handles, strict=True)]
-            assert self.jvp is not None
             pair = self.jvp(*nondiff, spec.unflatten(handles), spec.unflatten(directions))
-            return self._checked(pair, out_spec, out_types)
+            return self._checked(pair, program)
 
-        rule.__name__ = name_of(self.jvp)  # pyright: ignore
         return rule
 
-    def _checked(self, pair: Any, wanted: Any, out_types: Sequence[TensorType]) -> list[Tensor | None]:
-        names = f"Custom JVP rule {name_of(self.jvp)} for function {name_of(self.fun)}"  # pyright: ignore
+    def _checked(self, pair: Any, program: Program | None) -> tuple[Output, list[Tensor | None]]:
+        names = f"Custom JVP rule {name_of(self.jvp)} for function {name_of(self.fun)}"
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
                 f"{names} must produce a pair (list or tuple of length two) representing primal and tangent outputs, "
                 f"but got {pair}."
             )
-        (_, out_spec), (tangents, tangent_spec) = map(tree.flatten, pair)
-        if out_spec != tangent_spec:
+        output, (tangents, tangent_spec) = Output(pair[0], name_of(self.jvp)), tree.flatten(pair[1])
+        if output.spec != tangent_spec:
             raise TypeError(
                 f"{names} must produce primal and tangent outputs with equal container (pytree) structures, but got "
-                f"{tree.PyTreeDef(out_spec)} and {tree.PyTreeDef(tangent_spec)} respectively."
+                f"{tree.PyTreeDef(output.spec)} and {tree.PyTreeDef(tangent_spec)} respectively."
             )
+        if program is not None:
+            self._check_like(program, output, names)
+        return output, [_checked_tangent(t, result) for t, result in zip(tangents, output.arrays, strict=True)]
+
+    def _check_like(self, program: Program, output: Output, names: str) -> None:
         function = f"the custom_jvp-decorated function {name_of(self.fun)}"
-        wrong = difference(Output(pair[0], names), wanted, out_types, function, "JVP rule")
-        if wrong is not None:
-            alike = (
-                "with leaves of the same shape/dtype"
-                if out_spec == wanted
-                else "of the same container/pytree structure"
-            )
-            raise TypeError(
-                f"{names} must produce a pair (list or tuple of length two) where the first element represents the primal "
-                f"output (equal in value to the output of {function}, and in particular {alike}), {wrong}"
-            )
-        return [_checked_tangent(t, type) for t, type in zip(tangents, out_types, strict=True)]
+        wrong = difference(output, program.out_spec, program.closed.graph.out_types, function, "JVP rule")
+        if wrong is None:
+            return
+        alike = "with leaves of the same shape/dtype"
+        if output.spec != program.out_spec:
+            alike = "of the same container/pytree structure"
+        raise TypeError(
+            f"{names} must produce a pair (list or tuple of length two) where the first element represents the primal "
+            f"output (equal in value to the output of {function}, and in particular {alike}), {wrong}"
+        )
+
+
+def _of_tensors(rule: Callable[..., tuple[Output, list[Tensor | None]]], name: str) -> Rule:
+    def of_tensors(*given: Any) -> tuple[list[Tensor], list[Tensor | None]]:
+        output, tangents = rule(*given)
+        return output.tensors, tangents
+
+    of_tensors.__name__ = name
+    return of_tensors
 
 
 def _instantiated(tangent: Any) -> Any:
@@ -291,12 +298,12 @@ def _instantiated(tangent: Any) -> Any:
     return zeros_of(tangent.aval) if dtypes.is_inexact(tangent.dtype) else float0_zeros(tangent.shape)
 
 
-def _checked_tangent(value: Any, type: TensorType) -> Tensor | None:
+def _checked_tangent(value: Any, result: Array) -> Tensor | None:
     if isinstance(value, SymbolicZero) or getattr(value, "dtype", None) == dtypes.float0:
         return None
     array = as_array(value)
-    expected = ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype])
-    if not differentiable(type.dtype):
+    expected = ShapedArray(result.shape, result.dtype)
+    if not differentiable(result._tensor.dtype):
         return None
     if array.shape != expected.shape or array.dtype != expected.dtype:
         raise TypeError(

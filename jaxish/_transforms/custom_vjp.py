@@ -14,14 +14,15 @@ from .._core.avals import ShapedArray
 from .._core.cells import Unaffected, after, by_handle, handle_type, unaffected
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
+from .._core.levels import is_perturbed, is_tracked
 from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import Ref, RefArgument, check_aliases, references, returned
-from .._core.residuals import Forward, Rule, differentiating_level, is_perturbed, is_tracked, mapped_rule
+from .._core.residuals import Forward, Rule, differentiating_level, mapped_rule
 from .._core.tree import flatten
+from .._core.user_rules import Given
 from .._core.varying import gathered, mark, spread
 from .custom_function import (
     CustomFunction,
-    Given,
     SymbolicZero,
     concrete_level,
     difference,
@@ -196,7 +197,9 @@ class custom_vjp(CustomFunction):
         concrete = concrete_level()
         if concrete is not None and not handles:
             perturbed = [is_perturbed(tensor_of(a), concrete) for a in arrays]
-            if not any(perturbed) or differentiating_level() == (concrete, True):
+            if not any(perturbed):
+                return self._passed_by(concrete, nondiff, arrays, spec)
+            if differentiating_level() == (concrete, True):
                 return self._concrete(concrete, nondiff, arrays, spec, perturbed)
         tensors = [*map(tensor_of, arrays), *handles]
 
@@ -227,10 +230,6 @@ class custom_vjp(CustomFunction):
     ) -> Any:
         tensors = [*map(tensor_of, arrays)]
         with one_level_out(arrays, level) as values:
-            if not any(perturbed):
-                unaffected = self(*self._merge(nondiff, spec.unflatten(values)))
-                taken_out(Output(unaffected, name_of(self.fun)).tensors)
-                return unaffected
             result, residuals = self._ran(nondiff, spec.unflatten(values), spec, perturbed)
             values, saved = taken_out((result.tensors, [*map(tensor_of, residuals.arrays)]))
         rule = self._rule(nondiff, arrays, spec, result, residuals, 0)

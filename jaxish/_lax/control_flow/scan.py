@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..._compile import executable, loop_sources, lowering, native_loop
 from ..._compile.structured import Opaque
-from ..._core import config, derived, errors, graph, residuals, symbolic_sizes, tree, unsigned
+from ..._core import config, derived, errors, graph, levels, residuals, symbolic_sizes, tree, unsigned
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
@@ -208,7 +208,7 @@ class Scan(Opaque):
         level = residuals.differentiating_level()
         if level is None or not level[1]:
             return super().__call__(*inputs)
-        wanted = [residuals.is_tracked(t, level[0]) for t in inputs]
+        wanted = [levels.is_tracked(t, level[0]) for t in inputs]
         if not any(wanted) or not any(differentiable(type.dtype) for type in self.body.out_types):
             return super().__call__(*inputs)
         forward, rule = _reverse(self, tuple(wanted))

@@ -107,19 +107,21 @@ class _RootRule:
     def call(self, *inputs: Tensor) -> list[Tensor]:
         return CustomJVPCall(self.body, 0, self, "custom_root")(*inputs)
 
-    def __call__(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def __call__(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         results = self.call(*primals)
         root = results[: self.count]
         first, second = self.captured
         constants, directions = primals[:first], tangents[:first]
         active = [d is not None for d in directions]
         if not any(active):
-            return [None] * len(results)
+            return results, [None] * len(results)
         pushed = derived.jvp_call(
             self.residual, active + [False] * self.count, [*constants, *root], [d for d in directions if d is not None]
         )
         moved = self.tangent(*primals[first : first + second], *root, *pushed[len(self.residual.out_types) :])
-        return [*(-m for m in moved), *[None] * (len(results) - self.count)]
+        return results, [*(-m for m in moved), *[None] * (len(results) - self.count)]
 
 
 # ------------------------------------------------------------------------------------------------------ linear systems

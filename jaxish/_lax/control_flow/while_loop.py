@@ -17,9 +17,10 @@ from ..._core import config, derived, dtypes, graph, levels, tree
 from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
 from ..._core.errors import NoReverseMode
 from ..._core.graph import ClosedGraph, Graph, TensorType
+from ..._core.levels import is_tracked
 from ..._core.primitive import Dims, batch_front, graph_identity, instantiate, popped_axis
 from ..._core.promotion import convert
-from ..._core.residuals import differentiating_level, is_tracked
+from ..._core.residuals import differentiating_level
 from ..._core.target import Target
 from ..._transforms.flat import arrays_from
 from ..._transforms.program import Program
