@@ -216,30 +216,55 @@ def _memory_of(node: fx.Node) -> int | None:
     return storage_of(value) if isinstance(value, Tensor) else None
 
 
-def forward_mode(graph: Graph, active: Sequence[bool]) -> Graph:
-    """Return the graph that maps (inputs, tangents of the active inputs) to (results, tangents of all results).
+def forward_mode(graph: Graph, active: Sequence[bool], at_least: Sequence[bool] = ()) -> tuple[Graph, tuple[bool, ...]]:
+    """Return the graph that maps (inputs, tangents of the active inputs) to (results, tangents), and whose tangents these are.
 
-    Results without tangents (integers) have none among the outputs.
+    They are those of the results that move with the active inputs, and of those that `at_least` says.
     """
-    active = tuple(active)
+    active, at_least = tuple(active), tuple(at_least) or (False,) * len(graph.out_types)
 
-    def make() -> Graph:
+    def make() -> tuple[Graph, tuple[bool, ...]]:
+        moves: list[bool] = []
+
         def run(*tensors: Tensor) -> list[Tensor]:
-            primals, tangents = tensors[: len(active)], tensors[len(active) :]
-            return [*jvp_call(graph, active, primals, tangents)]
+            results, tangents = pushed_call(graph, active, tensors[: len(active)], tensors[len(active) :])
+            moves[:] = [t is not None or wanted for t, wanted in zip(tangents, at_least, strict=True)]
+            pairs = zip(tangents, results, strict=True)
+            return [*results, *(instantiate(t, r) for (t, r), m in zip(pairs, moves, strict=True) if m)]
 
         traced = _traced(run, [*graph.in_types, *(t for t, a in zip(graph.in_types, active, strict=True) if a)])
-        return _late_effects_only(traced, len(active)) if has_effects(graph) else traced
+        return traced, tuple(moves)
 
-    return cached(graph, ("jvp", active), make)
+    return cached(graph, ("jvp", active, at_least), make)
 
 
 def results_and_tangents(
-    pushed: Sequence[Tensor], types: Sequence[TensorType]
+    pushed: Sequence[Tensor], moves: Sequence[bool]
 ) -> tuple[Sequence[Tensor], list[Tensor | None]]:
-    """Return what a graph in forward mode gives as results of these types, and a tangent for each, None for integers'."""
-    found = iter(pushed[len(types) :])
-    return pushed[: len(types)], [next(found) if differentiable(t.dtype) else None for t in types]
+    """Return what a graph in forward mode gives as results, and a tangent for each, None for those that do not move."""
+    found = iter(pushed[len(moves) :])
+    return pushed[: len(moves)], [next(found) if m else None for m in moves]
+
+
+def pushed_call(
+    function: Callable[..., Sequence[Tensor]],
+    active: Sequence[bool],
+    primals: Sequence[Tensor],
+    tangents: Sequence[Tensor],
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Call `function` in forward mode: its results, and their tangents, None for zero; `tangents` are of the active inputs."""
+
+    def of_active(*actives: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        given = iter(actives)
+        outs = function(*(next(given) if a else p for a, p in zip(active, primals, strict=True)))
+        return tuple(o for o in outs if differentiable(o.dtype)), tuple(outs)
+
+    if not any(active):
+        outs = list(function(*primals))
+        return outs, [None] * len(outs)
+    _, found, outs = duals.pushed(of_active, [p for p, a in zip(primals, active, strict=True) if a], tangents)
+    each = iter(found)
+    return outs, [next(each) if differentiable(o.dtype) else None for o in outs]
 
 
 def jvp_call(
@@ -249,18 +274,8 @@ def jvp_call(
     tangents: Sequence[Tensor],
 ) -> list[Tensor]:
     """Call `function` in forward mode: its results, then the tangents of the differentiable ones."""
-
-    def of_active(*actives: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        given = iter(actives)
-        outs = function(*(next(given) if a else p for a, p in zip(active, primals, strict=True)))
-        return tuple(o for o in outs if differentiable(o.dtype)), tuple(outs)
-
-    if not any(active):
-        outs = list(function(*primals))
-        return outs + [torch.zeros_like(o) for o in outs if differentiable(o.dtype)]
-    chosen = tuple(p for p, a in zip(primals, active, strict=True) if a)
-    _, out_tangents, outs = duals.jvp(of_active, chosen, tangents)
-    return [*outs, *out_tangents]
+    outs, found = pushed_call(function, active, primals, tangents)
+    return [*outs, *(instantiate(t, o) for t, o in zip(found, outs, strict=True) if differentiable(o.dtype))]
 
 
 def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:
@@ -273,13 +288,13 @@ def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:
             return vjp_call(graph, wanted, tensors[:count], tensors[count:])[1]
 
         traced = _traced(run, [*graph.in_types, *(t for t in graph.out_types if differentiable(t.dtype))])
-        return _late_effects_only(traced, len(wanted)) if has_effects(graph) else traced
+        return late_effects_only(traced, len(wanted)) if has_effects(graph) else traced
 
     return cached(graph, ("vjp", wanted), make)
 
 
-def _late_effects_only(graph: Graph, primals: int) -> Graph:
-    """Drop the effects that depend on primals alone: the primitive itself is run besides its derivative."""
+def late_effects_only(graph: Graph, primals: int) -> Graph:
+    """Drop the effects that depend on primals alone, of a derivative besides which the primitive itself is run."""
     nodes = graph.module.graph
     inputs = nodes.find_nodes(op="placeholder")
     late = depends_on(nodes, inputs[primals:])
@@ -307,16 +322,16 @@ def vjp_call(
     return list(outs), list(pullback(tuple(cotangents)))
 
 
-def jvp_rule(
+def pushed_rule(
     graph: Graph,
     call: Callable[[Graph], Callable[..., list[Tensor]]],
     primals: Sequence[Tensor],
     tangents: Sequence[Tensor | None],
-) -> list[Tensor | None]:
+) -> tuple[Sequence[Tensor], list[Tensor | None]]:
     """Apply the forward-mode rule of a primitive that calls one graph; `call` makes the primitive of a graph."""
     active = [t is not None for t in tangents]
-    results = call(forward_mode(graph, active))(*primals, *(t for t in tangents if t is not None))
-    return results_and_tangents(results, graph.out_types)[1]
+    body, moves = forward_mode(graph, active)
+    return results_and_tangents(call(body)(*primals, *(t for t in tangents if t is not None)), moves)
 
 
 def vjp_rule(
@@ -341,8 +356,10 @@ class Inline(Primitive):
     def reached(self, changed: set[int]) -> set[int]:
         return reached(self.body, changed)
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return jvp_rule(self.body, lambda body: body, primals, tangents)
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        return pushed_rule(self.body, lambda body: body, primals, tangents)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return vjp_rule(self.body, lambda body: body, primals, results, cotangents)

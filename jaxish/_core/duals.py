@@ -19,7 +19,7 @@ from torch._functorch import eager_transforms
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from . import functorch, symbolic_shapes
+from . import functorch, symbolic_shapes, symbolic_zeros  # noqa: F401  # kernels for zero tangents
 
 _lock = threading.Lock()  # held for no longer than it takes to count
 _calls = 0  # under way in all threads
@@ -44,6 +44,17 @@ def jvp(
 
     `function` returns two sequences: results to be differentiated, floating or complex, and others.
     """
+    results, derivatives, others = pushed(function, primals, tangents)
+    pairs = zip(results, derivatives, strict=True)
+    return results, [torch.zeros_like(r) if d is None else d for r, d in pairs], others
+
+
+def pushed(
+    function: Callable[..., tuple[Sequence[Tensor], Sequence[Tensor]]],
+    primals: Sequence[Tensor],
+    tangents: Sequence[Tensor],
+) -> tuple[list[Tensor], list[Tensor | None], list[Tensor]]:
+    """Return what `jvp` does, with None for derivatives that are zero whatever the values."""
     with _dual_level(), _level() as level, functorch.forward_mode_enabled(True), symbolic_shapes.put_aside():
         duals = [forward_ad.make_dual(_whole(p), t, level=0) for p, t in zip(primals, tangents, strict=True)]
         _depth.calls += 1
@@ -54,8 +65,12 @@ def jvp(
             _depth.calls -= 1
         unpacked = [forward_ad.unpack_dual(result, level=0) for result in active]
         results = [primal for primal, _ in unpacked]
-        derivatives = [torch.zeros_like(p) if t is None else typed(t, p) for p, t in unpacked]
-        return tuple([functorch.unwrap_for_grad(t, level) for t in ts] for ts in (results, derivatives, others))  # pyright: ignore
+        derivatives = [None if t is None or t._is_zerotensor() else typed(t, p) for p, t in unpacked]
+
+        def outside(tensors: Sequence[Any]) -> list[Any]:
+            return [None if t is None else functorch.unwrap_for_grad(t, level) for t in tensors]
+
+        return outside(results), outside(derivatives), outside(others)
 
 
 def _whole(primal: Tensor) -> Tensor:
@@ -77,30 +92,31 @@ def tangent_of(tensor: Tensor) -> Tensor | None:
 
 def pushed_through(
     rule: Callable[..., tuple[Sequence[Tensor], Sequence[Tensor | None]]], inputs: Sequence[Tensor]
-) -> list[Tensor] | None:
+) -> list[Tensor]:
     """Return results with tangents by `rule(primals, tangents)`, at the innermost level, which pushes forward.
 
-    The rule runs one level out. None where no input has a tangent.
+    The rule runs one level out. A result whose tangent is None is a constant to the level.
     """
-    pairs = [forward_ad.unpack_dual(t, level=0) for t in inputs]
-    if all(t is None or t._is_zerotensor() for _, t in pairs):
-        return None
     level = functorch.current_interpreter().level()
+    pairs = [forward_ad.unpack_dual(t, level=0) for t in inputs]
     primals = [functorch.unwrap_for_grad(p, level) for p, _ in pairs]
     given = [None if t is None else functorch.unwrap_for_grad(t, level) for _, t in pairs]
-    with functorch.current_interpreter().lower(), typed_numbers():
+    with functorch.forward_mode_enabled(True), functorch.current_interpreter().lower(), typed_numbers():
         tangents = [
             None if t is None or t._is_zerotensor() else typed(t, p) for t, p in zip(given, primals, strict=True)
         ]
         results, found = rule(primals, tangents)
-        results = list(map(unexpanded, results))
-    wrapped = [(functorch.wrap_for_grad(r, level), t) for r, t in zip(results, found, strict=True)]
-    return [r if t is None else forward_ad.make_dual(r, functorch.wrap_for_grad(t, level), level=0) for r, t in wrapped]
+        results = [r if t is None else _unexpanded(r) for r, t in zip(results, found, strict=True)]
+    return [r if t is None else _dual(r, t, level) for r, t in zip(results, found, strict=True)]
 
 
-def unexpanded(result: Tensor) -> Tensor:
+def _unexpanded(result: Tensor) -> Tensor:
     """Return a result with memory for each element: torch writes tangents into memory laid out like that of results."""
     return result.contiguous() if 0 in result.stride() and result.numel() > 1 else result
+
+
+def _dual(result: Tensor, tangent: Tensor, level: int) -> Tensor:
+    return forward_ad.make_dual(*(functorch.wrap_for_grad(t, level) for t in (result, tangent)), level=0)
 
 
 def typed(tangent: Tensor, primal: Tensor) -> Tensor:

@@ -10,10 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet, _functorch  # pyright: ignore[reportAttributeAccessIssue]
+from torch._functorch.autograd_function import (  # noqa: F401
+    enable_single_level_autograd_function as single_level_functions,  # pyright: ignore[reportPrivateImportUsage]
+)
 from torch._functorch.pyfunctorch import (  # noqa: F401
     retrieve_current_functorch_interpreter as current_interpreter,
 )
 from torch.autograd.forward_ad import _set_fwd_grad_enabled as forward_mode_enabled  # noqa: F401  # pyright: ignore
+from torch.autograd.function import _SingleLevelFunction as SingleLevelFunction  # noqa: F401
 
 TransformType = _functorch.TransformType
 
@@ -48,6 +52,12 @@ def base_of(tensor: Tensor) -> Tensor:
     while is_functorch_wrapped_tensor(tensor):
         tensor = get_unwrapped(tensor)
     return tensor
+
+
+def lifted(tensor: Tensor, level: int) -> Tensor:
+    """Return `tensor` as one of `level`, which differentiates, a constant there if it is none yet."""
+    is_of_level = is_gradtrackingtensor(tensor) and maybe_get_level(tensor) == level
+    return tensor if is_of_level else wrap_for_grad(tensor, level)
 
 
 def mapped_by_autograd(function: Callable[..., Sequence[Any]], tensors: Sequence[Tensor]) -> Sequence[Any]:

@@ -21,7 +21,6 @@ import cmath
 import operator
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -59,14 +58,6 @@ from .graph_module import GraphModule
 from .target import Target
 from .torch_modes import backward_in_this_thread, no_anomaly, no_autocast, no_saving_hooks
 from .user_frames import users_line
-
-# Forward mode's zero tangents are symbolic: tensors without memory. `view` and `_reshape_alias` have kernels of their own
-# for these, which no dispatch mode sees: of a fake they gave the plain meta tensor that it is made of (2.9 to 2.13).
-_symbolic_zeros = torch.library.Library("aten", "IMPL")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden, which is the point
-    for _name in ("view", "_reshape_alias"):
-        _symbolic_zeros.impl(_name, torch.library.fallthrough_kernel, "ZeroTensor")
 
 # The code of a graph writes complex numbers as Python does: (nan+nanj).
 for _name in ("nanj", "infj"):

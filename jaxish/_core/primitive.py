@@ -6,7 +6,7 @@ A compiled call, a loop, a branch, a function with a custom derivative, a collec
 What an instance is called under decides what happens (`Primitive.__call__`):
 
   1. functorch levels are active: the innermost one applies its rule (`vmap`, `jvp` or `vjp` below), which calls
-     primitives again, one level further out;
+     primitives again, one level further out (`level_rules.py`);
   2. else, a trace is active: the call becomes one node of its graph;
      a trace that lowers a graph for a backend calls `lower` instead, which spells the operation out;
   3. else: `run` computes.
@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import axes, duals, functorch, graph, levels
+from . import axes, functorch, graph, level_rules
 from .boxes import Box
 from .graph import Graph, TensorType
 from .target import Target
@@ -52,6 +52,7 @@ class Primitive:
     places_results = False  # whether it lays its results over devices
     is_instruction = False  # whether loops in C++ (`_compile/loop_nodes.py`) have it as an operation of its own
     factorizes = False  # whether it factorizes matrices, which C++ does by LAPACK whatever their size
+    is_smooth = True  # whether results have derivatives
     rules: tuple[str, ...] = ()  # the attributes that say how it is transformed, and nothing of what it computes
 
     @property
@@ -96,6 +97,12 @@ class Primitive:
         """Return the tangents of the results; a tangent of None is zero."""
         raise NotImplementedError(f"forward-mode differentiation of {self.__name__} is not implemented")
 
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        """Return the results and their tangents, which some rules compute together."""
+        return self(*primals), self.jvp(primals, tangents)
+
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
@@ -112,8 +119,13 @@ class Primitive:
         """Return what `vjp` does, for the inputs that are being differentiated; the others' cotangents are not used."""
         return self.vjp(primals, results, cotangents)
 
+    def linked(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Return the results at the innermost level, which goes back from them by the rule for reverse mode."""
+        results = level_rules.one_level_out(self, inputs)
+        return level_rules.linked(inputs, results, [differentiable(r.dtype) for r in results], self.vjp_of)
+
     def at_level(self, level: int) -> "Primitive":
-        """Return the primitive whose `jvp` or `vjp` the functorch level `level` applies: almost always this one."""
+        """Return the primitive whose rules the functorch level `level`, which differentiates, applies: almost always this one."""
         return self
 
     def identity(self) -> str:
@@ -136,7 +148,7 @@ class Primitive:
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if functorch.peek_interpreter_stack() is not None:
-            return self._computed(inputs) if graph.folds(inputs) else list(_Apply.apply(self, *inputs))  # pyright: ignore
+            return self._computed(inputs) if graph.folds(inputs) else level_rules.applied(self, inputs)
         return self._base(*inputs)
 
     def _computed(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -159,13 +171,7 @@ class Primitive:
 class Undifferentiated(Primitive):
     """Base class of primitives whose results do not depend on their inputs smoothly: all tangents are zero."""
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return [None] * len(self.out_types(*primals))
-
-    def vjp(
-        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
-    ) -> Sequence[Tensor | None]:
-        return [None] * len(primals)
+    is_smooth = False
 
 
 def graph_identity(body: Graph) -> str:
@@ -235,80 +241,6 @@ def _number_of(value: Any) -> int:
 def differentiable(dtype: torch.dtype) -> bool:
     """Tell whether tensors of this dtype have tangents."""
     return dtype.is_floating_point or dtype.is_complex
-
-
-class _Apply(torch.autograd.Function):
-    """The bridge to torch.func: hands the rules of a primitive to whichever level is innermost."""
-
-    @staticmethod
-    def forward(primitive: Primitive, *inputs: Tensor) -> tuple[Tensor, ...]:
-        return _apart(primitive._base(*inputs), inputs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        primitive, *tensors = inputs
-        ctx.primitive = primitive.at_level(axes.current_level())
-        ctx.count = len(tensors)
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(o for o in output if not differentiable(o.dtype)))
-        ctx.save_for_backward(*tensors, *output)
-        ctx.save_for_forward(*tensors, *output)
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
-        # A pullback may be called after its level has ended. torch's own operators then see through the dead
-        # wrappers of saved tensors; a primitive that is not one of them has to unwrap them itself.
-        saved = tuple(map(levels.unwrap_dead, ctx.saved_tensors))
-        if all(c is None for c in cotangents):
-            return (None,) * (ctx.count + 1)
-        with duals.typed_numbers():
-            found = ctx.primitive.vjp_of(ctx.needs_input_grad[1:], saved[: ctx.count], saved[ctx.count :], cotangents)
-            return (None, *found)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-        # torch calls this with forward mode off at every level, and the tangents of levels further out would be lost:
-        # the rule runs one level out, on what the tensors of this level wrap, with forward mode on.
-        interpreter = functorch.current_interpreter()
-        level = interpreter.level()
-        primals = [functorch.unwrap_for_grad(t, level) for t in ctx.saved_tensors[: ctx.count]]
-        given = [None if t is None else _tangent(functorch.unwrap_for_grad(t, level)) for t in tangents[1:]]
-        with functorch.forward_mode_enabled(True), interpreter.lower(), duals.typed_numbers():
-            typed = [None if t is None else duals.typed(t, p) for t, p in zip(given, primals, strict=True)]
-            found = ctx.primitive.jvp(primals, typed)
-            results = ctx.saved_tensors[ctx.count :]
-            whole = [_symbolic(t, r) if differentiable(r.dtype) else None for t, r in zip(found, results, strict=True)]
-        return tuple(None if t is None else functorch.wrap_for_grad(t, level) for t in whole)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], primitive: Primitive, *inputs: Tensor) -> Any:
-        with duals.typed_numbers():
-            results, dims = primitive.vmap(info.batch_size, in_dims[1:], *inputs)
-        return _apart(results, inputs), tuple(dims)
-
-
-def _tangent(tangent: Tensor) -> Tensor | None:
-    """Return a tangent as rules take it: None for torch's symbolic zero."""
-    return None if tangent._is_zerotensor() else tangent
-
-
-def _symbolic(tangent: Tensor | None, result: Tensor) -> Tensor:
-    """Return a tangent as torch takes it: a symbolic zero for None, which an autograd function may not return."""
-    if tangent is not None:
-        return tangent
-    return torch.ops.aten._efficientzerotensor(result.shape, dtype=result.dtype, device=result.device)
-
-
-def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the results as torch wants those of a function that is differentiated.
-
-    A result that is an input itself would be taken for one changed in place; in forward mode the tangent of an expanded
-    one is written into memory laid out like it, where several elements are one.
-    """
-    apart = (r.view_as(r) if any(r is i for i in inputs) else r for r in results)
-    if not duals.is_possible():
-        return tuple(apart)
-    return tuple(map(duals.unexpanded, apart))
 
 
 def popped_axis() -> Any:

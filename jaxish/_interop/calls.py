@@ -74,10 +74,11 @@ class _Differentiated(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         body, active = ctx.call.body, [t is not None for t in tangents]
-        pushed = ctx.call._of(derived.forward_mode(body, active))
+        whole, moves = derived.forward_mode(body, active, [differentiable(t.dtype) for t in body.out_types])
+        pushed = ctx.call._of(derived.late_effects_only(whole, len(active)))
         given = (*ctx.saved_tensors[: ctx.count], *(t for t in tangents if t is not None))
         found = functorch.mapped_by_autograd(pushed, given)
-        return tuple(derived.results_and_tangents(found, body.out_types)[1])
+        return tuple(derived.results_and_tangents(found, moves)[1])
 
 
 def _gone_back(ctx: Any, saved: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Tensor]:

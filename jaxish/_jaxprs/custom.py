@@ -18,7 +18,7 @@ from .._core.avals import ShapedArray, aval_of
 from .._core.graph import TensorType
 from .._core.primitive import Dims, conjugate, differentiable, popped_axis
 from .._core.target import Target
-from .._core.transposition import is_linear, pulled_back
+from .._core.transposition import is_linear
 from .._core.user_rules import Linearized
 from . import rules
 from .rules import UndefinedPrimal, Zero
@@ -118,10 +118,10 @@ class Bound(Linearized, Opaque):
         results = self._tensors(out)
         return results, list(out_dims) if self.primitive.multiple_results else [out_dims]
 
-    def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        # What has a rule for transposing alone is linear, and not differentiated by forward mode.
+    def linked(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        # What has a rule for transposing alone is linear in its arguments.
         has_rule = self.primitive in rules.primitive_jvps or self.primitive not in rules.primitive_transposes
-        return super().__call__(*inputs) if has_rule else Opaque.__call__(self, *inputs)
+        return super().linked(inputs) if has_rule and not self.is_linear else Opaque.linked(self, inputs)
 
     def pushed(
         self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
@@ -135,22 +135,14 @@ class Bound(Linearized, Opaque):
         return self._tensors(results), [_direction(t) for t in self._listed(found)]
 
     def at_level(self, level: int) -> "Bound":
-        return self if not is_linear(level) else Bound(self.primitive, self.params, self.kinds, is_linear=True)
+        linear = is_linear(level)
+        return self if linear is self.is_linear else Bound(self.primitive, self.params, self.kinds, linear)
 
     def vjp_of(
         self, needed: Sequence[bool], primals: Sequence[Tensor], results: Sequence[Tensor],
         cotangents: Sequence[Tensor | None],
     ) -> Sequence[Tensor | None]:  # fmt: skip
         active = [i for i, (n, p) in enumerate(zip(needed, primals, strict=True)) if n and differentiable(p.dtype)]
-        has_rule = self.primitive in rules.primitive_jvps
-        if self.is_linear or (not has_rule and self.primitive in rules.primitive_transposes):
-            return self._transposed(active, primals, results, cotangents)
-        return pulled_back(lambda tangents: self.jvp(primals, tangents), active, primals, cotangents)
-
-    def _transposed(
-        self, active: Sequence[int], primals: Sequence[Tensor], results: Sequence[Tensor],
-        cotangents: Sequence[Tensor | None],
-    ) -> list[Tensor | None]:  # fmt: skip
         rule = rules.get_primitive_transpose(self.primitive)
         arrays = self._wrapped(primals)
         given = [UndefinedPrimal(aval_of(a)) if i in active else a for i, a in enumerate(arrays)]

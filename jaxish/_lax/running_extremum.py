@@ -39,8 +39,10 @@ class RunningExtremum(Primitive):
         assert dims[0] is not None
         return self(inputs[0].movedim(dims[0], 0)), [0]
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return [*duals.jvp(lambda t: ([self._tree(t)], []), primals, [instantiate(tangents[0], primals[0])])[1]]
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        return duals.jvp(lambda t: ([self._tree(t)], []), primals, [instantiate(tangents[0], primals[0])])[:2]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]

@@ -110,9 +110,11 @@ class RandomGamma(Opaque):
         sample = torch.where(sample == 0, torch.finfo(sample.dtype).tiny, sample)
         return gamma_slope(alpha, sample) / sample
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        tangent = tangents[1]
-        return [None if tangent is None else tangent * self._slope(primals[1], self(*primals)[0])]
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        tangent, results = tangents[1], self(*primals)
+        return results, [None if tangent is None else tangent * self._slope(primals[1], results[0])]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]

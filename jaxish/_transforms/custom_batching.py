@@ -9,7 +9,6 @@ from .._core import axes, derived, functorch, graph, tree
 from .._core.array import tensor_of
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Dims, Primitive, batch_front, differentiable, popped_axis
-from .._core.user_rules import Pushed
 from .custom_function import Definitions
 from .flat import (
     Output,
@@ -27,7 +26,7 @@ from .program import Program, trace_program
 FlatRule = Callable[[int, Sequence[bool], Sequence[Tensor]], tuple[list[Tensor], list[bool]]]
 
 
-class CustomVmapCall(Pushed):
+class CustomVmapCall(Primitive):
     """A call of a custom_vmap function. Its first `captured` inputs are what the function closes over."""
 
     __name__ = "custom_vmap_call"
@@ -57,12 +56,12 @@ class CustomVmapCall(Pushed):
     ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         active = [t is not None for t in tangents]
         given = active[self.captured :]
-        pushed = derived.forward_mode(self.body, active)
+        pushed, moves = derived.forward_mode(self.body, active, [differentiable(t.dtype) for t in self.body.out_types])
         call: Primitive = CustomVmapCall(pushed, self.captured, _pushed_rule(self.rule, given), self.function_name)
         if any(active[: self.captured]):  # of which the rule knows nothing
             call = derived.Inline(pushed)
         results = call(*primals, *(t for t in tangents if t is not None))
-        return derived.results_and_tangents(results, self.body.out_types)
+        return derived.results_and_tangents(results, moves)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self.body, derived.Inline, primals, results, cotangents)

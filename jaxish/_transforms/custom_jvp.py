@@ -12,7 +12,7 @@ from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray, zeros_of
 from .._core.graph import Graph, TensorType
 from .._core.levels import is_perturbed
-from .._core.primitive import Dims, differentiable, popped_axis
+from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import references
 from .._core.residuals import map_optional
 from .._core.transposition import is_linear
@@ -73,9 +73,9 @@ class CustomJVPCall(Linearized):
         self._check_closure(tangents)
         return self.rule(primals[self.captured :], tangents[self.captured :])
 
-    def of_tangents(self, *inputs: Tensor) -> list[Tensor]:
-        # The function itself is transposed: its rule is for what is differentiated.
-        return derived.Inline(self.body)(*inputs)
+    def at_level(self, level: int) -> Primitive:
+        # Applied to tangents, the function is transposed: its rule is for what is differentiated.
+        return derived.Inline(self.body) if is_linear(level) else self
 
     def _check_closure(self, tangents: Sequence[Tensor | None]) -> None:
         if any(t is not None for t in tangents[: self.captured]):

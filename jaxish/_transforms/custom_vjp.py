@@ -14,12 +14,12 @@ from .._core.avals import ShapedArray
 from .._core.cells import Unaffected, after, by_handle, handle_type, unaffected
 from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
+from .._core.level_rules import linked
 from .._core.levels import is_perturbed, is_tracked
 from .._core.primitive import Dims, Primitive, differentiable, popped_axis
 from .._core.refs import Ref, RefArgument, check_aliases, references, returned
 from .._core.residuals import Forward, Rule, differentiating_level, mapped_rule
 from .._core.tree import flatten
-from .._core.user_rules import Given
 from .._core.varying import gathered, mark, spread
 from .custom_function import (
     CustomFunction,
@@ -88,19 +88,6 @@ class CustomVJPCall(Primitive):
                 )
             return [*results, *(written.get(source, arguments[source]) for source in self.written)]  # pyright: ignore
         return super().__call__(*inputs)
-
-
-class _GivenVJP(Given):
-    """Results of a forward rule that ran as Python; `saved` is what it keeps for the rule that goes back."""
-
-    rules = ("rule", "saved")
-
-    def __init__(self, count: int, level: int, rule: Rule, saved: Sequence[Tensor]) -> None:
-        super().__init__(count, level)
-        self.rule, self.saved = rule, saved
-
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return [*self.rule(primals[: self.count], self.saved, cotangents), *[None] * len(results)]
 
 
 def _perturbed(arguments: Sequence[Tensor], level: tuple[int, bool]) -> tuple[bool, ...]:
@@ -233,7 +220,8 @@ class custom_vjp(CustomFunction):
             result, residuals = self._ran(nondiff, spec.unflatten(values), spec, perturbed)
             values, saved = taken_out((result.tensors, [*map(tensor_of, residuals.arrays)]))
         rule = self._rule(nondiff, arrays, spec, result, residuals, 0)
-        found = _GivenVJP(len(tensors), level, rule, saved)(*tensors, *values)
+        smooth = [differentiable(t.dtype) for t in values]
+        found = linked(tensors, values, smooth, lambda needed, primals, results, cts: rule(primals, saved, cts))
         return result.spec.unflatten(arrays_from(found, result.kinds))
 
     def _consistent(self, found: "tuple[_ForwardRule, Output]", program: Program) -> "_ForwardRule":

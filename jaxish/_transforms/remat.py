@@ -68,8 +68,10 @@ class Checkpoint(Primitive):
         body, out_dims = derived.mapped(self.body, dims, size, popped_axis())
         return self._of(body)(*inputs), out_dims
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return derived.jvp_rule(self.body, self._of, primals, tangents)
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        return derived.pushed_rule(self.body, self._of, primals, tangents)
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self.body, Inline, primals, results, cotangents)

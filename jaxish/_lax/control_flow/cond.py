@@ -76,11 +76,15 @@ class Cond(Opaque):
         )
         return results, [0] * len(results)
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         active = [t is not None for t in tangents[1:]]
-        branches = [derived.forward_mode(b, active) for b in self.branches]
+        found = [derived.forward_mode(b, active)[1] for b in self.branches]
+        moves = [any(of_branches) for of_branches in zip(*found, strict=True)]
+        branches = [derived.forward_mode(b, active, moves)[0] for b in self.branches]
         results = Cond(branches)(*primals, *(t for t in tangents[1:] if t is not None))
-        return derived.results_and_tangents(results, self.branches[0].out_types)[1]
+        return derived.results_and_tangents(results, moves)
 
     def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         index, *operands = primals

@@ -181,22 +181,25 @@ class Scan(Opaque):
         y_dims = [1 if b else None for b in outputs[self.carries :]]
         return results, [*(0 if b else None for b in batched), *y_dims]
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         parts = list(zip(self.parts(primals), self.parts(tangents), strict=True))
         (consts, const_ts), (init, init_ts), (xs, x_ts) = parts
         given = [t is not None for t in (*const_ts, *init_ts, *x_ts)]
         carried = derived.carries_reached(self.body, given, self.consts, self.carries)
         active = [*given[: self.consts], *carried, *given[self.consts + self.carries :]]
-        body = _pair_body(derived.forward_mode(self.body, active), active, self.consts, self.carries, self.body)
+        count = len(self.body.out_types) - self.carries
+        pushed, moves = derived.forward_mode(self.body, active, [*carried, *[False] * count])
+        body = _pair_body(pushed, moves, active, self.consts, self.carries, self.body)
         init_ts = [instantiate(t, p) for t, p, c in zip(init_ts, init, carried, strict=True) if c]
         given_const_ts = [t for t in const_ts if t is not None]
         scan = self._with_body(body, self.consts + len(given_const_ts), self.carries + len(init_ts))
         results = scan(*consts, *given_const_ts, *init, *init_ts, *xs, *(t for t in x_ts if t is not None))
-        carry_ts = results[self.carries : self.carries + len(init_ts)]
-        y_ts = results[len(self.body.out_types) + len(init_ts) :]
+        sizes = [self.carries, len(init_ts), count]
+        carry, carry_ts, ys, y_ts = _grouped(results, [*sizes, len(results) - sum(sizes)])
         found = iter([*carry_ts, *y_ts])
-        varies = [*carried, *(differentiable(t.dtype) for t in self.body.out_types[self.carries :])]
-        return [next(found) if v else None for v in varies]
+        return [*carry, *ys], [next(found) if m else None for m in moves]
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self._as_graph(primals), Inline, primals, results, cotangents)
@@ -224,7 +227,9 @@ def _front(tensor: Tensor, dim: int | None, size: int) -> Tensor:
     return tensor.unsqueeze(0).expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
 
-def _pair_body(pushed: Graph, active: Sequence[bool], consts: int, carries: int, body: Graph) -> Graph:
+def _pair_body(
+    pushed: Graph, moves: Sequence[bool], active: Sequence[bool], consts: int, carries: int, body: Graph
+) -> Graph:
     """Reorder a body in forward mode, (inputs, tangents) -> (results, tangents), to (consts, carry, x) -> (carry, y)."""
     counts = [consts, carries, len(body.in_types) - consts - carries]
     flags = [active[:consts], active[consts : consts + carries], active[consts + carries :]]
@@ -233,7 +238,7 @@ def _pair_body(pushed: Graph, active: Sequence[bool], consts: int, carries: int,
     def run(*inputs: Tensor) -> list[Tensor]:
         groups = _grouped(inputs, sizes)
         results = pushed(*groups[0], *groups[2], *groups[4], *groups[1], *groups[3], *groups[5])
-        primal, tangents = derived.results_and_tangents(results, body.out_types)
+        primal, tangents = derived.results_and_tangents(results, moves)
         carried = [t for t, a in zip(tangents, flags[1], strict=False) if a]
         y_tangents = [t for t in tangents[carries:] if t is not None]
         return [*primal[:carries], *carried, *primal[carries:], *y_tangents]  # pyright: ignore[reportReturnType]

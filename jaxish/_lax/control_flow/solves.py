@@ -234,7 +234,9 @@ class LinearSolve(Primitive):
         results = LinearSolve(graphs, self.captured)(*(t for part in parts[:4] for t in part), *vectors)
         return results, [0] * len(results)
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         parts, directions = self._parts(primals), self._parts(tangents)
         constants, b = [t for part in parts[:4] for t in part], parts[4]
         results = self(*primals)
@@ -245,7 +247,7 @@ class LinearSolve(Primitive):
             moving = [t for t in directions[0] if t is not None]
             pushed = derived.jvp_call(self._matrix(), active + [False] * len(b), [*parts[0], *x], moving)
             right = [r - m for r, m in zip(right, pushed[len(b) :], strict=True)]
-        return [*self(*constants, *right)[: len(b)], *[None] * (len(results) - len(b))]
+        return results, [*self(*constants, *right)[: len(b)], *[None] * (len(results) - len(b))]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]

@@ -144,7 +144,9 @@ class While(Opaque):
         returned: Any = self.body.module.graph.output_node().args[0]
         return [out is node for out, node in zip(returned, carry, strict=True)]
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         cond_consts, body_consts, init = self.parts(primals)
         _, const_ts, init_ts = self.parts(tangents)
         consts, carries = len(body_consts), len(init)
@@ -152,13 +154,13 @@ class While(Opaque):
         active = [*(t is not None for t in const_ts), *carried]
         given = [t for t in const_ts if t is not None]
         tangent_init = [instantiate(t, p) for t, p, c in zip(init_ts, init, carried, strict=True) if c]
-        pushed = derived.forward_mode(self.body, active)
+        pushed, moves = derived.forward_mode(self.body, active, carried)
 
         def step(*inputs: Tensor) -> list[Tensor]:
             head, rest = inputs[:consts], inputs[consts:]
             const_tangents, carry = rest[: len(given)], rest[len(given) :]
             results = pushed(*head, *carry[:carries], *const_tangents, *carry[carries:])
-            results, tangents = derived.results_and_tangents(results, self.body.out_types)
+            results, tangents = derived.results_and_tangents(results, moves)
             return [*results, *(t for t, c in zip(tangents, carried, strict=True) if c)]  # pyright: ignore
 
         carry_types = [*self.body.out_types, *(t for t, c in zip(self.body.out_types, carried, strict=True) if c)]
@@ -171,7 +173,7 @@ class While(Opaque):
         loop = While(cond, body, self.cond_consts, consts + len(given))
         results = loop(*cond_consts, *body_consts, *given, *init, *tangent_init)
         found = iter(results[carries:])
-        return [next(found) if c else None for c in carried]
+        return results[:carries], [next(found) if c else None for c in carried]
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         raise NoReverseMode(

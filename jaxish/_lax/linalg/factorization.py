@@ -31,8 +31,11 @@ class Factorization(Opaque):
         results = self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True)))
         return results, [0] * len(results)
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        return self.slope(primals, self(*primals), list(map(instantiate, tangents, primals)))
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        results = self(*primals)
+        return results, self.slope(primals, results, list(map(instantiate, tangents, primals)))
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]

@@ -51,12 +51,14 @@ class Solution(Primitive):
             return [x], [x.dim() - 1]
         return self(*(batch_front(t, d, size) for t, d in zip(inputs, dims, strict=True))), [0]
 
-    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         a, b = primals
-        right = instantiate(tangents[1], b)
+        right, results = instantiate(tangents[1], b), self(a, b)
         if tangents[0] is not None:
-            right = right - tangents[0] @ self(a, b)[0]
-        return list(self(a, right))
+            right = right - tangents[0] @ results[0]
+        return results, self(a, right)
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
