@@ -7,10 +7,9 @@ import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, fx
 
-from . import axes, duals
+from . import axes, duals, pullbacks
 from .graph import Graph, TensorType, has_effects, trace
 from .graph_module import GraphModule
 from .nodes import calls_for_effect, depends_on, storage_of, writers_to
@@ -310,16 +309,16 @@ def vjp_call(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Return the results of `function` and the cotangents of its wanted inputs."""
 
-    def of_wanted(*chosen: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    def of_wanted(*chosen: Tensor) -> tuple[list[Tensor], Sequence[Tensor]]:
         given = iter(chosen)
         outs = function(*(next(given) if w else p for w, p in zip(wanted, primals, strict=True)))
-        return tuple(o for o in outs if differentiable(o.dtype)), tuple(outs)
+        return [o for o in outs if differentiable(o.dtype)], outs
 
-    chosen = tuple(p for p, w in zip(primals, wanted, strict=True) if w)
+    chosen = [p for p, w in zip(primals, wanted, strict=True) if w]
     if not chosen:
         return list(function(*primals)), []
-    _, pullback, outs = torch.func.vjp(of_wanted, *chosen, has_aux=True)  # pyright: ignore
-    return list(outs), list(pullback(tuple(cotangents)))
+    _, pull, outs = pullbacks.vjp(of_wanted, chosen)
+    return outs, pullbacks.whole(pull(cotangents), chosen)
 
 
 def pushed_rule(

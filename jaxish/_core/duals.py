@@ -101,7 +101,7 @@ def pushed_through(
     pairs = [forward_ad.unpack_dual(t, level=0) for t in inputs]
     primals = [functorch.unwrap_for_grad(p, level) for p, _ in pairs]
     given = [None if t is None else functorch.unwrap_for_grad(t, level) for _, t in pairs]
-    with functorch.forward_mode_enabled(True), functorch.current_interpreter().lower(), typed_numbers():
+    with functorch.forward_mode_enabled(True), functorch.current_interpreter().lower():
         tangents = [
             None if t is None or t._is_zerotensor() else typed(t, p) for t, p in zip(given, primals, strict=True)
         ]

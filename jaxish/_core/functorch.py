@@ -26,6 +26,8 @@ get_interpreter_stack = _functorch.get_interpreter_stack
 peek_interpreter_stack = _functorch.peek_interpreter_stack
 vmap_increment_nesting = _functorch._vmap_increment_nesting
 vmap_decrement_nesting = _functorch._vmap_decrement_nesting
+grad_increment_nesting = _functorch._grad_increment_nesting
+grad_decrement_nesting = _functorch._grad_decrement_nesting
 jvp_increment_nesting = _functorch._jvp_increment_nesting
 jvp_decrement_nesting = _functorch._jvp_decrement_nesting
 
@@ -42,6 +44,9 @@ unwrap_if_dead = _functorch.unwrap_if_dead
 unwrap_for_grad = _functorch._unwrap_for_grad
 wrap_for_grad = _functorch._wrap_for_grad
 
+# whether a level may say of its tensors that they are differentiated
+get_inplace_requires_grad_allowed = _functorch.get_inplace_requires_grad_allowed
+set_inplace_requires_grad_allowed = _functorch.set_inplace_requires_grad_allowed
 
 _is_mapped_by_autograd = _functorch.is_legacy_batchedtensor
 _remove_mapped, _add_mapped = torch._remove_batch_dim, torch._add_batch_dim  # pyright: ignore[reportPrivateImportUsage]

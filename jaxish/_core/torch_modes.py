@@ -7,7 +7,7 @@ one, traces, or goes back through one.
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -69,6 +69,11 @@ def no_saving_hooks() -> Iterator[None]:
     finally:
         for hooks in reversed(aside):
             _autograd._push_saved_tensors_default_hooks(*hooks)
+
+
+def no_inference() -> AbstractContextManager[Any]:
+    """Return the context manager within which tensors have derivatives, although the user runs in inference mode."""
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 _lock = threading.Lock()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import axes, errors, functorch, graph
+from . import axes, errors, functorch, graph, pullbacks
 
 
 class _Linear(threading.local):
@@ -60,10 +60,8 @@ def linearized(
     transpose maps cotangents of the results to those of the primals. Raises `UnexpectedTracerError` where what comes
     besides is differentiated, too.
     """
-    inputs: list[Tensor] = []
-    outputs: list[Tensor | None] = []
 
-    def linear(*directions: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    def linear(*directions: Tensor) -> tuple[Sequence[Tensor | None], Sequence[Tensor]]:
         given = dict(zip(active, directions, strict=True))
         level = axes.current_level()
         with linear_at(level):
@@ -71,20 +69,13 @@ def linearized(
         for other in others:
             if other.requires_grad and functorch.maybe_get_level(other) == level:
                 raise errors.tracer_error(errors.UnexpectedTracerError, tuple(other.shape))
-        inputs[:] = directions
-        outputs[:] = [t if t is not None and t.requires_grad else None for t in found]
-        return directions, tuple(others)  # torch differentiates no functions without results
+        smooth[:] = [t is not None and t.requires_grad for t in found]
+        return found, others
 
     def transpose(cotangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        # A cotangent that is zero is not gone back from: rules may refuse others.
-        pairs = [(t, c) for t, c in zip(outputs, cotangents, strict=True) if t is not None and c is not None]
-        if not pairs:
-            return [None] * len(primals)
-        ends, seeds = zip(*pairs, strict=True)
-        options = {"retain_graph": True, "create_graph": torch.is_grad_enabled(), "allow_unused": True}
-        found = dict(zip(active, torch.autograd.grad(ends, inputs, seeds, **options), strict=True))
+        found = dict(zip(active, pull(cotangents), strict=True))
         return [found.get(i) for i in range(len(primals))]
 
-    zeros = [torch.zeros_like(primals[i]) for i in active]
-    others: Any = torch.func.vjp(linear, *zeros, has_aux=True)[-1]
-    return list(others), [t is not None for t in outputs], transpose
+    smooth: list[bool] = []
+    _, pull, others = pullbacks.vjp(linear, [torch.zeros_like(primals[i]) for i in active])
+    return others, smooth, transpose

@@ -6,10 +6,9 @@ torch.cummax gives a tie's whole cotangent to one element and does not order com
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from .._core import duals, unsigned
+from .._core import duals, pullbacks, unsigned
 from .._core.primitive import Dims, Primitive, TensorType, instantiate
 from .._tensors.ordering import maximum, minimum
 from .control_flow.associative_scan import prefixes
@@ -47,7 +46,7 @@ class RunningExtremum(Primitive):
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
-        return torch.func.vjp(self._tree, primals[0])[1](instantiate(cotangents[0], primals[0]))
+        return pullbacks.vjp(lambda t: ([self._tree(t)], ()), primals)[1](cotangents)
 
 
 def running_extremum(t: Tensor, axis: int, greatest: bool) -> Tensor:

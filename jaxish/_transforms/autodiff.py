@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import axes, dtypes, duals, errors, narrow, symbolic_shapes, tree, varying
+from .._core import axes, dtypes, duals, errors, narrow, pullbacks, symbolic_shapes, tree, varying
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.primitive import conjugate
@@ -129,23 +129,16 @@ def evaluated_with_pull(
     rebuild: Rebuild = lambda values: unflatten_subset(spec, leaves, chosen, values)  # noqa: E731
     flat = FlatFunction(fun, [a.kind for a in arrays], rebuild, has_aux)
 
-    def of_chosen(*tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[list[Tensor], list[Tensor]]]:
+    def of_chosen(*tensors: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         results = flat(*tensors)
-        # torch.func.vjp wants at least one result.
-        active = flat.output.among_differentiable(results) or [
-            torch.zeros((), dtype=torch.float32, device=device_of(*arrays))
-        ]
-        return tuple(active), (results, flat.aux.tensors if flat.aux else [])
+        return flat.output.among_differentiable(results), [*results, *(flat.aux.tensors if flat.aux else [])]
 
     primals = list(map(tensor_of, arrays))
     for primal in primals:
         narrow.check_differentiable(primal.dtype)
-    if primals:
-        _, pull, (values, extras) = torch.func.vjp(of_chosen, *primals, has_aux=True)  # pyright: ignore
-    else:
-        _, (values, extras) = of_chosen()
-    if not primals or not any(map(differentiable, flat.output.arrays)):
-        pull = lambda _: tuple(map(torch.zeros_like, primals))  # noqa: E731
+    _, pullback, others = pullbacks.vjp(of_chosen, primals)
+    values, extras = others[: len(flat.output.arrays)], others[len(flat.output.arrays) :]
+    pull = lambda cotangents: pullbacks.whole(pullback(cotangents), primals)  # noqa: E731
     if laid.in_use:
         pull = constraint.following(pull, primals)
     if axes.checked_axes():

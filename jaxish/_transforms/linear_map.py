@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import dtypes, symbolic_shapes, tree
+from .._core import dtypes, pullbacks, symbolic_shapes, tree
 from .._core.array import Array, as_array, device_of, from_kind, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
 from .._core.errors import NoReverseMode
@@ -74,7 +74,8 @@ class LinearMap(Linearized):
         zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
         if not zeros or not any(map(has_tangents, ends.in_kinds, ends.in_avals)):
             return None
-        return torch.func.vjp(lambda *cts: tuple(pull(cts)), *zeros)[1]
+        _, push, _ = pullbacks.vjp(lambda *cts: (pull(cts), ()), zeros)
+        return lambda directions: pullbacks.whole(push(directions), zeros)
 
     @in_own_dtypes
     def __call__(self, *tangents: Any) -> Any:

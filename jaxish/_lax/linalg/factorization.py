@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ..._compile.structured import Opaque
-from ..._core.primitive import Dims, batch_front, differentiable, instantiate
+from ..._core import pullbacks
+from ..._core.primitive import Dims, batch_front, instantiate
 
 
 class Factorization(Opaque):
@@ -40,9 +41,7 @@ class Factorization(Opaque):
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
-        def linear(*tangents: Tensor) -> tuple[Tensor, ...]:
-            return tuple(t for t in self.slope(primals, results, tangents) if t is not None)
+        def linear(*tangents: Tensor) -> tuple[list[Tensor | None], tuple[()]]:
+            return self.slope(primals, results, tangents), ()
 
-        _, transpose, *_ = torch.func.vjp(linear, *map(torch.zeros_like, primals))
-        seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
-        return transpose(tuple(seeds))
+        return pullbacks.vjp(linear, list(map(torch.zeros_like, primals)))[1](cotangents)
