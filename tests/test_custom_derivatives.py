@@ -617,6 +617,8 @@ RESULTS_OF_RULE = {
     "checkpoint": lambda j, f: j.value_and_grad(j.checkpoint(f))(2.0),
     "scan": lambda j, f: j.value_and_grad(lambda x: j.lax.scan(lambda c, _: (f(c), c), x, None, 3)[0])(2.0),
     "cond": lambda j, f: j.value_and_grad(lambda x: j.lax.cond(x > 0, f, lambda x: x, x))(2.0),
+    "jit of cond": lambda j, f: j.jit(j.value_and_grad(lambda x: j.lax.cond(x > 0, f, lambda x: x, x)))(2.0),
+    "vmap of cond": lambda j, f: j.vmap(j.value_and_grad(lambda x: j.lax.cond(x > 1, f, lambda x: x, x)))(XS),
     "not differentiated": lambda j, f: j.value_and_grad(lambda x: x * f(3.0))(2.0),
 }
 

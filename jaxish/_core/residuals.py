@@ -219,15 +219,16 @@ def _pull_rule(backward: Primitive, out_types: Sequence[TensorType], wanted: Seq
     def rule(
         primals: Sequence[Tensor], saved: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
-        seeds = [
-            torch.zeros(t.shape, dtype=t.dtype, device=t.device) if c is None else c
-            for c, t in zip(cotangents, out_types, strict=True)
-            if differentiable(t.dtype)
-        ]
+        seeds = [seed_of(c, t) for c, t in zip(cotangents, out_types, strict=True) if differentiable(t.dtype)]
         found = iter(backward(*primals, *saved, *seeds))
         return [next(found) if w else None for w in wanted]
 
     return rule
+
+
+def seed_of(cotangent: Tensor | None, type: TensorType) -> Tensor:
+    """Return the cotangent of a result of this type, zeros for None."""
+    return torch.zeros(type.shape, dtype=type.dtype, device=type.device) if cotangent is None else cotangent
 
 
 def mapped_rule(

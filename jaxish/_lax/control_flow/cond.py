@@ -14,11 +14,12 @@ from torch import Tensor
 from ..._compile import executable
 from ..._compile.lowering import choice
 from ..._compile.structured import Opaque
-from ..._core import config, derived, dtypes, tree
+from ..._core import config, derived, dtypes, graph, residuals, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
-from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
+from ..._core.levels import is_tracked
+from ..._core.primitive import Dims, differentiable, popped_axis
 from ..._core.promotion import shown
 from ..._core.target import Target
 from ..._core.tree_differences import differences, listed
@@ -86,13 +87,75 @@ class Cond(Opaque):
         results = Cond(branches)(*primals, *(t for t in tangents[1:] if t is not None))
         return derived.results_and_tangents(results, moves)
 
-    def vjp_of(self, needed: Sequence[bool], primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        index, *operands = primals
-        wanted = [n and differentiable(o.dtype) for n, o in zip(needed[1:], operands, strict=True)]
-        branches = [derived.reverse_mode(b, wanted) for b in self.branches]
-        seeds = [instantiate(c, r) for c, r in zip(cotangents, results, strict=True) if differentiable(r.dtype)]
-        found = iter(Cond(branches)(index, *operands, *seeds))
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        level = residuals.differentiating_level()
+        if level is None or not level[1]:
+            return super().__call__(*inputs)
+        wanted = tuple(is_tracked(t, level[0]) for t in inputs[1:])
+        out_types = self.branches[0].out_types
+        if not any(wanted) or not any(differentiable(t.dtype) for t in out_types):
+            return super().__call__(*inputs)
+        key = ("reverse", self.branches[1:], wanted)
+        forward, rule = derived.cached(
+            self.branches[0], key, lambda: _reverse(self.branches, TensorType.of(inputs[0]), wanted)
+        )
+        return residuals.Forward(forward, len(out_types), rule, level[0], Inline)(*inputs)[: len(out_types)]
+
+
+def _reverse(branches: Sequence[Graph], index_type: TensorType, wanted: Sequence[bool]) -> tuple[Graph, residuals.Rule]:
+    """Return the forward graph (results, then residuals) of a choice, and its rule back.
+
+    Residuals of one type share a slot, whichever branch is taken; those of other branches are zero.
+    """
+    in_types, out_types = branches[0].in_types, branches[0].out_types
+    count = len(out_types)
+    halves = [residuals.split(branch, wanted, views=False) for branch in branches]
+    slots, places = _shared([forward.out_types[count:] for forward, _ in halves])
+    seeded = [t for t in out_types if differentiable(t.dtype)]
+
+    def keeping(forward: Graph, own: Sequence[int]) -> Graph:
+        def run(*operands: Tensor) -> list[Tensor]:
+            found = forward(*operands)
+            kept = dict(zip(own, found[count:], strict=True))
+            zeros = (torch.zeros(t.shape, dtype=t.dtype, device=t.device) for t in slots)
+            return [*found[:count], *(kept.get(i, zero) for i, zero in enumerate(zeros))]
+
+        return graph.trace(run, in_types).graph
+
+    def going_back(backward: Graph, own: Sequence[int]) -> Graph:
+        def run(*inputs: Tensor) -> list[Tensor]:
+            operands, kept, seeds = inputs[: len(in_types)], inputs[len(in_types) :], inputs[-len(seeded) :]
+            return backward(*operands, *(kept[i] for i in own), *seeds)
+
+        return graph.trace(run, [*in_types, *slots, *seeded]).graph
+
+    there = Cond([keeping(forward, own) for (forward, _), own in zip(halves, places, strict=True)])
+    back = Cond([going_back(backward, own) for (_, backward), own in zip(halves, places, strict=True)])
+
+    def rule(
+        primals: Sequence[Tensor], kept: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
+        seeds = [residuals.seed_of(c, t) for c, t in zip(cotangents, out_types, strict=True) if differentiable(t.dtype)]
+        found = iter(back(*primals, *kept, *seeds))
         return [None, *(next(found) if w else None for w in wanted)]
+
+    return graph.trace(lambda *inputs: there(*inputs), [index_type, *in_types]).graph, rule
+
+
+def _shared(types: Sequence[Sequence[TensorType]]) -> tuple[list[TensorType], list[list[int]]]:
+    """Return slots for what each of several lists holds, and which slots the items of each list take."""
+    slots: list[TensorType] = []
+    places = []
+    for of_branch in types:
+        taken: list[int] = []
+        for type in of_branch:
+            free = (i for i, slot in enumerate(slots) if slot == type and i not in taken)
+            place = next(free, len(slots))
+            if place == len(slots):
+                slots.append(type)
+            taken.append(place)
+        places.append(taken)
+    return slots, places
 
 
 def _mapped(branches: Sequence[Graph], dims: Dims, size: int, name: Any) -> tuple[list[Graph], list[int | None]]:

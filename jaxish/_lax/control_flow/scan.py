@@ -311,10 +311,12 @@ def _pull_rule(
         sizes = (consts, len(summed), len(carried), len(x_types), saved, len(read), len(seeded))
         const_values, sums, carry_cts, xs, residual, carry_read, y_cts = _grouped(inputs, sizes)
         given = dict(zip(read, carry_read, strict=True))
-        carry = [given[i] if i in given else _seed(None, t) for i, t in enumerate(carry_types)]
+        carry = [given[i] if i in given else residuals.seed_of(None, t) for i, t in enumerate(carry_types)]
         known = dict(zip(carried, carry_cts, strict=True))
         all_cts = [
-            known[i] if i in known else _seed(None, t) for i, t in enumerate(carry_types) if differentiable(t.dtype)
+            known[i] if i in known else residuals.seed_of(None, t)
+            for i, t in enumerate(carry_types)
+            if differentiable(t.dtype)
         ]
         found = iter(after.step(*const_values, *carry, *xs, *residual, *all_cts, *y_cts))
         const_cts = [s + next(found) for s in sums]
@@ -332,9 +334,9 @@ def _pull_rule(
         primals: Sequence[Tensor], kept: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
         const_values, _, xs = scan.parts(primals)
-        carry_cts = [_seed(cotangents[i], carry_types[i]) for i in carried]
+        carry_cts = [residuals.seed_of(cotangents[i], carry_types[i]) for i in carried]
         y_cts = [
-            _seed(
+            residuals.seed_of(
                 cotangents[carries + i],
                 TensorType((scan.length, *y_types[i].shape), y_types[i].dtype, y_types[i].device),
             )
@@ -350,10 +352,6 @@ def _pull_rule(
         return [b if w else None for b, w in zip(back, wanted, strict=True)]
 
     return rule
-
-
-def _seed(cotangent: Tensor | None, type: TensorType) -> Tensor:
-    return torch.zeros(type.shape, dtype=type.dtype, device=type.device) if cotangent is None else cotangent
 
 
 # --------------------------------------------------------------------------------------------------------- functions
