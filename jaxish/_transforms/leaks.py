@@ -1,8 +1,10 @@
 """`jax.checking_leaks`: an error where a trace or a vmap ends while arrays of its own live on."""
 
 import gc
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 from .._core import config, functorch, graph, levels
@@ -10,6 +12,8 @@ from .._core.array import Array
 from .flat import Output, name_of
 
 _NOTHING = nullcontext()
+# What had leaked before the checks under way began; kept, so that no id is used twice.
+_known: ContextVar[list[Array] | None] = ContextVar("known", default=None)
 
 
 def checked(kind: str, fun: Callable[..., Any]) -> AbstractContextManager[None]:
@@ -22,16 +26,39 @@ def checked(kind: str, fun: Callable[..., Any]) -> AbstractContextManager[None]:
 
 @contextmanager
 def _checking(kind: str, function: str) -> Iterator[None]:
-    known = _leaked()  # kept, so that no id is used twice
-    yield
+    outer = _known.get()
+    known = [*(outer or ()), *_leaked()]
+    # What exists before the outermost check begins is put aside: to look through it at each trace takes a third of a second.
+    sets_aside = outer is None and not gc.get_freeze_count()
+    if sets_aside:
+        gc.freeze()
+    token = _known.set(known)
+    try:
+        yield
+        found = _settled(_new(known))
+        if found:
+            shown = "\n\n".join(f"{x!r}{_holder(x)}" for x in found)
+            raise Exception(
+                f"Leaked trace {kind} of {function}. Leaked tracer(s):\n\n{shown}\n\nReturn the values from the transformed "
+                "function in place of storing them."
+            )
+    finally:
+        _known.reset(token)
+        if sets_aside:
+            gc.unfreeze()
+
+
+def _new(known: list[Array]) -> list["weakref.ref[Array]"]:
     ids = set(map(id, known))
-    found = [x for x in _leaked() if id(x) not in ids]
+    return [weakref.ref(x) for x in _leaked() if id(x) not in ids]
+
+
+def _settled(found: list["weakref.ref[Array]"]) -> list[Array]:
+    """Return those that are alive once what was put aside, and is rubbish by now, is gone."""
     if found:
-        shown = "\n\n".join(f"{x!r}{_holder(x)}" for x in found)
-        raise Exception(
-            f"Leaked trace {kind} of {function}. Leaked tracer(s):\n\n{shown}\n\nReturn the values from the transformed "
-            "function in place of storing them."
-        )
+        gc.unfreeze()
+        gc.collect()
+    return [x for x in (reference() for reference in found) if x is not None]
 
 
 def _leaked() -> list[Array]:
