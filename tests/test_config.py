@@ -45,6 +45,12 @@ def test_rank_promotion_can_be_refused():
         jnp.ones((2, 2)) + jnp.ones(2)
 
 
+def test_rank_promotion_can_be_warned_of():
+    as_jax_says = r"Following NumPy automatic rank promotion for add on shapes \(2,\) \(1, 2\)"
+    with jax.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match=as_jax_says):
+        jnp.ones(2) + jnp.ones((1, 2))
+
+
 def test_strict_dtype_promotion_refuses_mixed_dtypes():
     with jax.numpy_dtype_promotion("strict"), pytest.raises(jax.dtypes.TypePromotionError, match="standard"):
         jnp.ones(2, np.float32) + jnp.ones(2, np.int32)

@@ -195,6 +195,8 @@ def test_keys_take_part_in_no_arithmetic(compute):
 def test_the_error_names_both_dtypes():
     with pytest.raises(TypeError, match=r"add does not accept dtypes key<fry>, int32\."):
         jaxish.random.key(0) + 1
+    with pytest.raises(TypeError, match=r"add does not accept dtype key<fry>\."):  # as JAX says it
+        jaxish.random.key(0) + jaxish.random.key(0)
 
 
 def test_what_a_key_array_says_of_itself():

@@ -259,3 +259,9 @@ def test_betainc_at_its_edges():
 
 def test_slopes_at_the_ends_of_ndtri():
     agree(lambda j: j.vmap(j.grad(j.scipy.special.ndtri))(np.array([0, 1, 0.5], "float32")))
+
+
+def test_functions_of_real_numbers_name_what_may_not_be_complex():
+    for lib in (jax, jaxish):
+        with pytest.raises(ValueError, match=r"Argument `x` to sici must be real-valued\. Got dtype complex64"):
+            lib.scipy.special.sici(lib.numpy.ones(2, complex))

@@ -57,9 +57,9 @@ def blank(dtype: Any, shape: Sequence[int] = ()) -> ExtendedArray:
 def refuse(function: str, args: Sequence[Any]) -> None:
     """Raise `TypeError` where one of `args` is an extended array."""
     if any(isinstance(x, ExtendedArray) for x in args):
-        names = ", ".join(_dtype_name(x) for x in args)
-        plural = "s" if len(args) > 1 else ""
-        raise ExtendedOperandError(f"{function} does not accept dtype{plural} {names}.")
+        names = [_dtype_name(x) for x in args]
+        names = names[:1] if len({*names}) == 1 else names
+        raise ExtendedOperandError(f"{function} does not accept dtype{'s' * (len(names) > 1)} {', '.join(names)}.")
 
 
 def _dtype_name(x: Any) -> str:

@@ -192,14 +192,17 @@ def check_rank_promotion(function: str, *args: Tensor) -> None:
     if mode == "allow" or len(ranks) < 2:
         return
     shapes = " ".join(str(tuple(t.shape)) for t in args)
-    message = (
-        f"Operands could not be broadcast together for {function} on shapes {shapes} and with the config option "
-        f"jax_numpy_rank_promotion='{mode}'. For more information, see "
-        "https://docs.jax.dev/en/latest/rank_promotion_warning.html. Reshape the operands to equal ranks."
-    )
+    more = "https://docs.jax.dev/en/latest/rank_promotion_warning.html"
     if mode == "raise":
-        raise ValueError(message)
-    warnings.warn(message, stacklevel=3)
+        raise ValueError(
+            f"Operands could not be broadcast together for {function} on shapes {shapes} and with the config option "
+            f"jax_numpy_rank_promotion='raise'. For more information, see {more}. Reshape the operands to equal ranks."
+        )
+    warnings.warn(
+        f"Following NumPy automatic rank promotion for {function} on shapes {shapes}. Set the jax_numpy_rank_promotion "
+        f"config option to 'allow' to disable this warning; for more information, see {more}.",
+        stacklevel=3,
+    )
 
 
 def numpy_dtype(tensor: Tensor) -> np.dtype:

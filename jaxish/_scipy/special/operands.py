@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ..._core import dtypes
 from ..._core.array import Array, as_array, tensor_of
 from ..._core.promotion import check_rank_promotion, promote_inexact
 from ..._core.typing import ArrayLike
@@ -35,7 +36,8 @@ def promoted_real(name: str, *args: Any) -> tuple[list[Tensor], bool]:
     """Return what `promoted` does. Raises `ValueError` for complex operands."""
     tensors, weak = promoted(name, *args)
     if tensors[0].is_complex():
-        raise ValueError(f"{name} does not support complex-valued inputs; the operands must be real-valued.")
+        which = "Argument `x`" if len(args) == 1 else "Arguments"
+        raise ValueError(f"{which} to {name} must be real-valued. Got dtype {dtypes.TO_NUMPY[tensors[0].dtype]}.")
     return tensors, weak
 
 
