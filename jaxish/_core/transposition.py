@@ -39,17 +39,6 @@ def linear_at(level: int) -> Iterator[None]:
         _linear.levels = before
 
 
-def pulled_back(
-    rule: Callable[[list[Tensor | None]], Sequence[Tensor | None]], active: Sequence[int], primals: Sequence[Tensor],
-    cotangents: Sequence[Tensor | None],
-) -> list[Tensor | None]:  # fmt: skip
-    """Return the cotangents of the `active` ones of `primals`, None for the others.
-
-    `rule` maps tangents of the primals to those of the results; a tangent of None is zero.
-    """
-    return linearized(lambda tangents: ((), rule(tangents)), active, primals)[2](cotangents)
-
-
 def linearized(
     rule: Callable[[list[Tensor | None]], tuple[Sequence[Tensor], Sequence[Tensor | None]]], active: Sequence[int],
     primals: Sequence[Tensor],

@@ -15,7 +15,7 @@ from .primitive import Primitive
 from .transposition import linearized
 
 
-class Linearized(Primitive):
+class ByRule(Primitive):
     """Base class of primitives whose rule for forward mode, `pushed`, serves reverse mode, too."""
 
     def linked(self, inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -19,7 +19,7 @@ from .._core.graph import TensorType
 from .._core.primitive import Dims, conjugate, differentiable, popped_axis
 from .._core.target import Target
 from .._core.transposition import is_linear
-from .._core.user_rules import Linearized
+from .._core.user_rules import ByRule
 from . import rules
 from .rules import UndefinedPrimal, Zero
 
@@ -39,7 +39,7 @@ def bind(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     return results if primitive.multiple_results else results[0]
 
 
-class Bound(Linearized, Opaque):
+class Bound(ByRule, Opaque):
     """A primitive of a user with its parameters, for arguments of these kinds."""
 
     is_users = True

@@ -17,7 +17,7 @@ from .._core.refs import references
 from .._core.residuals import map_optional
 from .._core.transposition import is_linear
 from .._core.tree_util import tree_map
-from .._core.user_rules import Linearized
+from .._core.user_rules import ByRule
 from .custom_function import (
     CustomFunction,
     SymbolicZero,
@@ -35,7 +35,7 @@ from .program import Program
 Rule = Callable[[Sequence[Tensor], Sequence[Tensor | None]], tuple[list[Tensor], list[Tensor | None]]]
 
 
-class CustomJVPCall(Linearized):
+class CustomJVPCall(ByRule):
     """A call of a custom_jvp function; `rule(primals, tangents)` takes its place where it is differentiated."""
 
     __name__ = "custom_jvp_call"
@@ -85,7 +85,7 @@ class CustomJVPCall(Linearized):
             )
 
 
-class _Called(Linearized):
+class _Called(ByRule):
     """A call of a custom_jvp function whose rule runs as Python; `output` says of what its result is made.
 
     `level`, the innermost one, differentiates, and goes `forward` or in reverse.
