@@ -22,11 +22,27 @@ def rnn(jax: Any) -> Any:
     return lambda: f(*args)
 
 
-def grad_of_rnn(jax: Any) -> Any:
+def _loss_of_rnn(jax: Any) -> tuple[Any, list[Any]]:
     run = _rnn(jax)
-    f = jax.jit(jax.grad(lambda w, h, xs: run(w, h, xs)[1].sum()))
-    args = [jax.numpy.asarray(a) for a in (W, XS[0], XS)]
+    return lambda w, h, xs: run(w, h, xs)[1].sum(), [jax.numpy.asarray(a) for a in (W, XS[0], XS)]
+
+
+def grad_of_rnn(jax: Any) -> Any:
+    loss, args = _loss_of_rnn(jax)
+    f = jax.jit(jax.grad(loss))
     return lambda: f(*args)
+
+
+def jvp_of_rnn(jax: Any) -> Any:
+    loss, (w, *others) = _loss_of_rnn(jax)
+    f = jax.jit(lambda w: jax.jvp(lambda v: loss(v, *others), (w,), (w,)))
+    return lambda: f(w)
+
+
+def hvp_of_rnn(jax: Any) -> Any:
+    loss, (w, *others) = _loss_of_rnn(jax)
+    f = jax.jit(lambda w: jax.jvp(jax.grad(lambda v: loss(v, *others)), (w,), (w,))[1])
+    return lambda: f(w)
 
 
 def vmap_of_scan(jax: Any) -> Any:
@@ -144,6 +160,8 @@ def first_call(jax: Any) -> Any:
 CASES = [
     Case("rnn, 100 steps of 8 x 64", rnn, 3.0),
     Case("grad of rnn", grad_of_rnn, 3.0),
+    Case("jvp of rnn", jvp_of_rnn, 3.0),
+    Case("Hessian-vector product of rnn", hvp_of_rnn, 3.0),
     Case("vmap of scan, 64 x 100 steps", vmap_of_scan, 3.0),
     Case("scalar scan, 10,000 steps", scalar_scan, 3.0),
     Case("scalar while, 1,000 steps", scalar_while, 3.0),
