@@ -62,8 +62,8 @@ def test_draws_for_which_no_kernel_is_ready(draw, tracing, monkeypatch):
     monkeypatch.setattr(kernels, "_TRACING", tracing)
     monkeypatch.setattr(draws, "_counting", functools.cache(draws._counting.__wrapped__))
     config.jit_tier.set("auto")  # until the fixture is torn down
-    # XLA contracts products and sums of arrays as short as these on some processors, and not on others: one unit.
-    agree(lambda j: [draw(j.random, j.random.key(seed), 7) for seed in range(20)], rtol=2**-23, atol=0)
+    # XLA contracts products and sums of arrays as short as these on some processors, and not on others: two units.
+    agree(lambda j: [draw(j.random, j.random.key(seed), 7) for seed in range(20)], rtol=2**-22, atol=0)
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 25.0])
