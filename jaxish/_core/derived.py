@@ -286,19 +286,25 @@ def reverse_mode(graph: Graph, wanted: Sequence[bool]) -> Graph:
             count = len(wanted)
             return vjp_call(graph, wanted, tensors[:count], tensors[count:])[1]
 
-        traced = _traced(run, [*graph.in_types, *(t for t in graph.out_types if differentiable(t.dtype))])
-        return late_effects_only(traced, len(wanted)) if has_effects(graph) else traced
+        types = [*graph.in_types, *(t for t in graph.out_types if differentiable(t.dtype))]
+        return late_effects_only(_traced(run, types), len(wanted))
 
     return cached(graph, ("vjp", wanted), make)
 
 
 def late_effects_only(graph: Graph, primals: int) -> Graph:
     """Drop the effects that depend on primals alone, of a derivative besides which the primitive itself is run."""
-    nodes = graph.module.graph
-    inputs = nodes.find_nodes(op="placeholder")
-    late = depends_on(nodes, inputs[primals:])
-    outputs: Any = nodes.output_node().args[0]
-    return subgraph(graph, inputs, outputs, [n for n in nodes.nodes if n in late and calls_for_effect(n)])
+    if not has_effects(graph):
+        return graph
+
+    def make() -> Graph:
+        nodes = graph.module.graph
+        inputs = nodes.find_nodes(op="placeholder")
+        late = depends_on(nodes, inputs[primals:])
+        outputs: Any = nodes.output_node().args[0]
+        return subgraph(graph, inputs, outputs, [n for n in nodes.nodes if n in late and calls_for_effect(n)])
+
+    return cached(graph, ("late effects", primals), make)
 
 
 def vjp_call(
@@ -354,14 +360,6 @@ class Inline(Primitive):
 
     def reached(self, changed: set[int]) -> set[int]:
         return reached(self.body, changed)
-
-    def pushed(
-        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
-        return pushed_rule(self.body, lambda body: body, primals, tangents)
-
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return vjp_rule(self.body, lambda body: body, primals, results, cotangents)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         return self.body(*inputs)

@@ -146,13 +146,8 @@ def typed_numbers() -> AbstractContextManager[Any]:
     return _TYPED_NUMBERS if _depth.calls else nullcontext()
 
 
-@contextmanager
-def _level() -> Iterator[int]:
-    level = functorch.jvp_increment_nesting()
-    try:
-        yield level
-    finally:
-        functorch.jvp_decrement_nesting()
+def _level() -> AbstractContextManager[int]:
+    return functorch.entered(functorch.jvp_increment_nesting, functorch.jvp_decrement_nesting)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ torch.func itself hides the level numbers that named axes need, and the batch di
 the library names `torch._C._functorch`. Tried on torch 2.13.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -57,6 +58,16 @@ def base_of(tensor: Tensor) -> Tensor:
     while is_functorch_wrapped_tensor(tensor):
         tensor = get_unwrapped(tensor)
     return tensor
+
+
+@contextmanager
+def entered(enter: Callable[[], int], leave: Callable[[], Any]) -> Iterator[int]:
+    """Within this context manager one more level is active; its number is given."""
+    level = enter()
+    try:
+        yield level
+    finally:
+        leave()
 
 
 def lifted(tensor: Tensor, level: int) -> Tensor:

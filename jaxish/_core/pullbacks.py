@@ -4,8 +4,7 @@ What torch.func does besides costs as much as a small function: trees are taken 
 the way back is recorded to be differentiated again, although no level is there to do so.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -25,7 +24,8 @@ def vjp(
     `function` returns two sequences: results to be differentiated, floating or complex (None for zero), and others. A
     result that does not depend on the primals has no way back.
     """
-    with no_saving_hooks(), _level() as level, torch.enable_grad():
+    enter, leave = functorch.grad_increment_nesting, functorch.grad_decrement_nesting
+    with no_saving_hooks(), functorch.entered(enter, leave) as level, torch.enable_grad():
         inputs = [_differentiable(functorch.wrap_for_grad(p, level)) for p in primals]
         active, others = function(*inputs)
         ends = [t if t is not None and t.requires_grad else None for t in active]
@@ -60,12 +60,3 @@ def _differentiable(tensor: Tensor) -> Tensor:
         return tensor.requires_grad_()
     finally:
         functorch.set_inplace_requires_grad_allowed(allowed)
-
-
-@contextmanager
-def _level() -> Iterator[int]:
-    level = functorch.grad_increment_nesting()
-    try:
-        yield level
-    finally:
-        functorch.grad_decrement_nesting()

@@ -34,6 +34,19 @@ def differentiating_level() -> tuple[int, bool] | None:
     return None
 
 
+def followed(inputs: Sequence[Tensor], out_types: Sequence[TensorType]) -> tuple[int, tuple[bool, ...]] | None:
+    """Return the innermost level that differentiates, and for which inputs, if it is to go back from results of these types.
+
+    None where it pushes forward, and where nothing depends on what it differentiates.
+    """
+    level = differentiating_level()
+    if level is None or not level[1]:
+        return None
+    wanted = tuple(is_tracked(t, level[0]) for t in inputs)
+    depends = any(wanted) and any(differentiable(t.dtype) for t in out_types)
+    return (level[0], wanted) if depends else None
+
+
 def split(
     body: Graph, wanted: Sequence[bool], save: Callable[[fx.Node], bool] | None = None, constants: int = 0,
     views: bool = True,
@@ -202,17 +215,15 @@ def differentiated(
     `call` makes the primitive that runs a half, `back` that of the backward one, if it is another. `watch` is told of
     both halves, and how many results the function has.
     """
-    level = differentiating_level()
-    if level is None or not level[1]:
+    found = followed(inputs, body.out_types)
+    if found is None:
         return None
-    wanted = [is_tracked(t, level[0]) for t in inputs]
-    if not any(wanted) or not any(differentiable(t.dtype) for t in body.out_types):
-        return None
+    level, wanted = found
     forward, backward = split(body, wanted, save)
     if watch is not None:
         watch(forward, backward, len(body.out_types))
     rule = _pull_rule((back or call)(backward), body.out_types, wanted)
-    return Forward(forward, len(body.out_types), rule, level[0], call)(*inputs)[: len(body.out_types)]
+    return Forward(forward, len(body.out_types), rule, level, call)(*inputs)[: len(body.out_types)]
 
 
 def _pull_rule(backward: Primitive, out_types: Sequence[TensorType], wanted: Sequence[bool]) -> Rule:

@@ -61,11 +61,8 @@ class _Differentiated(torch.autograd.Function):
         if all(c is None for c in cotangents):
             return (None,) * (1 + ctx.count)
         saved = ctx.saved_tensors
-        seeds = [
-            torch.zeros(t.shape, dtype=t.dtype, device=t.device) if c is None else c
-            for c, t in zip(cotangents, body.out_types, strict=True)
-            if differentiable(t.dtype)
-        ]
+        pairs = zip(cotangents, body.out_types, strict=True)
+        seeds = [residuals.seed_of(c, t) for c, t in pairs if differentiable(t.dtype)]
         count = len(saved)
         found = functorch.mapped_by_autograd(lambda *t: _gone_back(ctx, t[:count], t[count:]), (*saved, *seeds))
         each = iter(found)

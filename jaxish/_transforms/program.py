@@ -69,9 +69,6 @@ class Call(Primitive):
     ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         return derived.pushed_rule(self.body, self._of, primals, tangents)
 
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return derived.vjp_rule(self.body, self._of, primals, results, cotangents)
-
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         if graph.is_tracing() and not config.keeps_calls.value:
             with choosing():  # how operands lie was looked at when the body was traced

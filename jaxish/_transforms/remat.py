@@ -73,9 +73,6 @@ class Checkpoint(Primitive):
     ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         return derived.pushed_rule(self.body, self._of, primals, tangents)
 
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return derived.vjp_rule(self.body, Inline, primals, results, cotangents)
-
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         shown, save = _shown_halves.get(), self.save
         if shown is not None:  # a rule of its own, so that these halves are not taken for those that run

@@ -18,7 +18,6 @@ from ..._core import config, derived, dtypes, graph, residuals, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
-from ..._core.levels import is_tracked
 from ..._core.primitive import Dims, differentiable, popped_axis
 from ..._core.promotion import shown
 from ..._core.target import Target
@@ -88,18 +87,14 @@ class Cond(Opaque):
         return derived.results_and_tangents(results, moves)
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        level = residuals.differentiating_level()
-        if level is None or not level[1]:
-            return super().__call__(*inputs)
-        wanted = tuple(is_tracked(t, level[0]) for t in inputs[1:])
         out_types = self.branches[0].out_types
-        if not any(wanted) or not any(differentiable(t.dtype) for t in out_types):
+        followed = residuals.followed(inputs[1:], out_types)
+        if followed is None:
             return super().__call__(*inputs)
-        key = ("reverse", self.branches[1:], wanted)
-        forward, rule = derived.cached(
-            self.branches[0], key, lambda: _reverse(self.branches, TensorType.of(inputs[0]), wanted)
-        )
-        return residuals.Forward(forward, len(out_types), rule, level[0], Inline)(*inputs)[: len(out_types)]
+        (level, wanted), index_type = followed, TensorType.of(inputs[0])
+        key = ("reverse", self.branches[1:], index_type, wanted)
+        forward, rule = derived.cached(self.branches[0], key, lambda: _reverse(self.branches, index_type, wanted))
+        return residuals.Forward(forward, len(out_types), rule, level, Inline)(*inputs)[: len(out_types)]
 
 
 def _reverse(branches: Sequence[Graph], index_type: TensorType, wanted: Sequence[bool]) -> tuple[Graph, residuals.Rule]:

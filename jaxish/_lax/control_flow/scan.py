@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..._compile import executable, loop_sources, lowering, native_loop
 from ..._compile.structured import Opaque
-from ..._core import config, derived, errors, graph, levels, residuals, symbolic_sizes, tree, unsigned
+from ..._core import config, derived, errors, graph, residuals, symbolic_sizes, tree, unsigned
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
 from ..._core.graph import Graph, TensorType
@@ -201,22 +201,14 @@ class Scan(Opaque):
         found = iter([*carry_ts, *y_ts])
         return [*carry, *ys], [next(found) if m else None for m in moves]
 
-    def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        return derived.vjp_rule(self._as_graph(primals), Inline, primals, results, cotangents)
-
-    def _as_graph(self, inputs: Sequence[Tensor]) -> Graph:
-        return graph.trace(lambda *xs: self(*xs), [TensorType.of(t) for t in inputs]).graph
-
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
-        level = residuals.differentiating_level()
-        if level is None or not level[1]:
+        followed = residuals.followed(inputs, self.body.out_types)
+        if followed is None:
             return super().__call__(*inputs)
-        wanted = [levels.is_tracked(t, level[0]) for t in inputs]
-        if not any(wanted) or not any(differentiable(type.dtype) for type in self.body.out_types):
-            return super().__call__(*inputs)
-        forward, rule = _reverse(self, tuple(wanted))
+        level, wanted = followed
+        forward, rule = _reverse(self, wanted)
         count = len(self.body.out_types)
-        return residuals.Forward(forward, count, rule, level[0], Inline)(*inputs)[:count]
+        return residuals.Forward(forward, count, rule, level, Inline)(*inputs)[:count]
 
 
 def _empty(type: TensorType) -> Tensor:
@@ -311,13 +303,9 @@ def _pull_rule(
         sizes = (consts, len(summed), len(carried), len(x_types), saved, len(read), len(seeded))
         const_values, sums, carry_cts, xs, residual, carry_read, y_cts = _grouped(inputs, sizes)
         given = dict(zip(read, carry_read, strict=True))
-        carry = [given[i] if i in given else residuals.seed_of(None, t) for i, t in enumerate(carry_types)]
+        carry = [residuals.seed_of(given.get(i), t) for i, t in enumerate(carry_types)]
         known = dict(zip(carried, carry_cts, strict=True))
-        all_cts = [
-            known[i] if i in known else residuals.seed_of(None, t)
-            for i, t in enumerate(carry_types)
-            if differentiable(t.dtype)
-        ]
+        all_cts = [residuals.seed_of(known.get(i), t) for i, t in enumerate(carry_types) if differentiable(t.dtype)]
         found = iter(after.step(*const_values, *carry, *xs, *residual, *all_cts, *y_cts))
         const_cts = [s + next(found) for s in sums]
         return [*const_cts, *(next(found) for _ in carried), *found]
