@@ -95,6 +95,17 @@ def test_functionalize_and_make_fx():
     np.testing.assert_allclose(traced(torch.tensor(V)), np.sin(V) * 2, rtol=1e-6)
 
 
+def test_functionalize_of_jitted_functions_and_loops():
+    def program(lib):
+        return lambda x: lib.lax.fori_loop(0, 2, lambda _, c: lib.numpy.sin(c), lib.jit(lib.numpy.sin)(x) * 2).sum()
+
+    found, wanted = program(jaxish), program(jax)
+    np.testing.assert_allclose(ours.functionalize(found)(jnp.asarray(V)), wanted(V), rtol=1e-6)
+    wanted = jax.grad(wanted)(V)
+    for derivative in (ours.functionalize(ours.grad(found)), ours.grad(ours.functionalize(found))):
+        np.testing.assert_allclose(derivative(jnp.asarray(V)), wanted, rtol=1e-5)
+
+
 # ------------------------------------------------------------------------------------ examples of functorch's tutorials
 
 

@@ -43,6 +43,7 @@ maybe_get_bdim = _functorch.maybe_get_bdim
 maybe_get_level = _functorch.maybe_get_level
 unwrap_if_dead = _functorch.unwrap_if_dead
 unwrap_for_grad = _functorch._unwrap_for_grad
+wrap_functional = _functorch._wrap_functional_tensor
 wrap_for_grad = _functorch._wrap_for_grad
 
 # whether a level may say of its tensors that they are differentiated
@@ -106,13 +107,14 @@ def functionalized(function: Callable[..., list[Tensor]], tensors: Sequence[Tens
     """
     level = _functorch._func_increment_nesting(True)
     try:
-        results = function(*(_functorch._wrap_functional_tensor(t, level) for t in tensors))
-        return [_value(t) for t in results]
+        results = function(*(wrap_functional(t, level) for t in tensors))
+        return [functional_value(t) for t in results]
     finally:
         _functorch._func_decrement_nesting()
 
 
-def _value(tensor: Tensor) -> Tensor:
+def functional_value(tensor: Tensor) -> Tensor:
+    """Return the value of a tensor of a level that makes writes in place into new values."""
     if not torch._is_functional_tensor(tensor):  # pyright: ignore[reportPrivateImportUsage]
         return tensor
     torch._sync(tensor)  # pyright: ignore[reportPrivateImportUsage]

@@ -25,8 +25,10 @@ def applied(primitive: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
     inputs = list(map(levels.unwrap_dead, inputs))
     if kind == functorch.TransformType.Vmap:
         return _mapped(primitive, interpreter, inputs)
-    if kind not in (functorch.TransformType.Grad, functorch.TransformType.Jvp):
-        raise NotImplementedError(f"torch.func.functionalize of {primitive}, which is a primitive of jaxish")
+    if kind == functorch.TransformType.Functionalize:  # a primitive writes into nothing
+        with interpreter.lower():
+            results = primitive(*map(functorch.functional_value, inputs))
+        return [functorch.wrap_functional(r, level) for r in results]
     if not (primitive.is_smooth and any(levels.is_perturbed(t, level) for t in inputs)):
         return one_level_out(primitive, inputs)
     here = primitive.at_level(level)
