@@ -36,6 +36,7 @@ from . import (
     cuda_graphs,
     loop_sources,
     lowering,
+    mask_products,
     native_graph,
     native_loop,
     piecewise,
@@ -89,10 +90,10 @@ class Executable:
         with background.room_beside():
             return self._run_directly(*tensors)
 
-    @property
+    @functools.cached_property
     def direct(self) -> Callable[..., Sequence[Tensor]]:
         """Run the graph's operators, one by one."""
-        return self.body.module.forward
+        return mask_products.selected(self.body).module.forward
 
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""

@@ -23,6 +23,7 @@ from .._core.target import LOOP
 from .loop_elements import filled, literal
 from .loop_operators import C_TYPES
 from .loop_values import CallsHost, Unsupported, Value, beginning, flat_index, in_buffer, is_in_order, nest
+from .mask_products import selected
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
 MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
@@ -36,10 +37,10 @@ def spelled_out(body: Graph) -> Graph:
     """Return the graph with its primitives spelled out in operators and instructions."""
     if any(isinstance(n.target, Primitive) and not n.target.is_instruction for n in body.module.graph.nodes):
         try:
-            return graph.trace(body, body.in_types, lowering=LOOP).graph
+            body = graph.trace(body, body.in_types, lowering=LOOP).graph
         except NotImplementedError as error:
             raise CallsHost(str(error)) from None
-    return body
+    return selected(body)
 
 
 def _computes(node: fx.Node) -> bool:

@@ -2,15 +2,17 @@
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, selection, unsigned
-from .._core.array import Array, as_array, check_arraylike, is_abstract
+from .._compile import mask_products
+from .._core import config, dtypes, graph, selection, unsigned
+from .._core.array import Array, as_array, check_arraylike, is_abstract, tensor_of
 from .._core.extended import compares_elements
-from .._core.promotion import convert, promote, promote_inexact
+from .._core.promotion import check_rank_promotion, convert, promote, promote_inexact
 from .._core.typing import ArrayLike
 from .._core.unsigned import SIGNED
 from .._tensors import arithmetic, ordering
@@ -63,8 +65,30 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 @binary_ufunc(identity=1, reduce=reductions.prod, accumulate=cumulative.cumprod, at=_wide_booleans("mul"))
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x * y, element by element; the logical and of booleans."""
+    if not graph.tracing:
+        mask, other = (x, y) if _is_mask(x) else (y, x)
+        if _is_mask(mask) and (selected := _selected(mask, other)) is not None:
+            return selected
     a, b, weak = pair("multiply", x, y)
     return Array(unsigned.mul(a, b), weak)
+
+
+def _selected(mask: Array | np.ndarray, x: Any) -> Array | None:
+    """Return the product with a mask, if it is one that graphs compute by selection."""
+    if type(x) is Array and x._tensor.dtype not in mask_products.DTYPES:
+        return None
+    is_short_way = type(x) is Array and not x._weak and config.numpy_dtype_promotion.value != "strict"
+    numbers, zero, weak = (tensor_of(x), 0.0, False) if is_short_way else pair("multiply", x, False)
+    if numbers.dtype not in mask_products.DTYPES or not mask_products.fits(numbers.shape, mask.shape):
+        return None
+    chosen = tensor_of(as_array(mask, numbers.device))
+    if chosen.dim() != numbers.dim():
+        check_rank_promotion("multiply", numbers, chosen)
+    return Array(selection.where(chosen, numbers, zero), weak)
+
+
+def _is_mask(x: Any) -> TypeGuard[Array | np.ndarray]:
+    return x._tensor.dtype is torch.bool if type(x) is Array else isinstance(x, np.ndarray) and x.dtype == bool
 
 
 @unary_ufunc
