@@ -393,12 +393,17 @@ def _least_upper_bound(mode: str, x64: bool, types: frozenset[LatticeType]) -> L
 
 def promote(*types: LatticeType) -> LatticeType:
     """Return the least upper bound of (dtype, weak) pairs. Raises `TypePromotionError` where there is none."""
+    return _promoted(config.numpy_dtype_promotion.value, config.enable_x64.value, types)
+
+
+@functools.lru_cache(8192)
+def _promoted(mode: str, x64: bool, types: tuple[LatticeType, ...]) -> LatticeType:
     # A single weak type keeps its own dtype: a weakly typed int8 stays int8, only in company it becomes int*.
     if len(set(types)) == 1:
         return types[0]
     if all(weak for _, weak in types) and len({d.kind for d, _ in types}) == 1:
         return max((d for d, _ in types), key=lambda d: d.itemsize), True
-    return _least_upper_bound(config.numpy_dtype_promotion.value, config.enable_x64.value, frozenset(types))
+    return _least_upper_bound(mode, x64, frozenset(types))
 
 
 def lattice_type(x: Any) -> LatticeType:

@@ -38,36 +38,44 @@ def _converted(function: str, position: int, x: Any, args: tuple[Any, ...]) -> T
 
 def promote(function: str, *args: Any) -> tuple[list[Tensor], bool]:
     """Return tensors of the common dtype of `args`, and whether that is weak."""
+    alike = _alike(args)
+    if alike is not None:
+        return alike
+    args, dtype, weak = _common(function, args)
+    return _casts(args, TO_TORCH[dtype], device_of(*args), weak), weak
+
+
+def _alike(args: tuple[Any, ...]) -> tuple[list[Tensor], bool] | None:
+    """Return arrays of one type as they are, None for other arguments."""
     first = args[0]
     if type(first) is Array and all(type(x) is Array for x in args):
         dtype = first._tensor.dtype
         if all(x._tensor.dtype is dtype for x in args) and len({x._weak for x in args}) == 1:
             return ([graph.lift(x._tensor) for x in args] if graph.tracing else [x._tensor for x in args]), first._weak
-    args, dtype, weak = _common(function, args)
-    device = device_of(*args)
-    return _casts(args, TO_TORCH[dtype], device, weak), weak
+    return None
 
 
 def _common(function: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], np.dtype, bool]:
-    check_arraylike(function, *args)
-    refuse(function, args)
     if not all(map(_is_plain, args)):
+        check_arraylike(function, *args)
+        refuse(function, args)
         device = device_of(*args)
         args = tuple(x if _is_plain(x) else as_array(x, device) for x in args)
-    dtype, weak = dtypes.promote(*map(dtypes.lattice_type, args))
+    dtype, weak = dtypes.promote(*map(_lattice_type, args))
     return args, dtype, weak
+
+
+def _lattice_type(x: Any) -> dtypes.LatticeType:
+    return (TO_NUMPY[x._tensor.dtype], x._weak) if type(x) is Array else dtypes.lattice_type(x)
 
 
 def promote_inexact(function: str, *args: Any) -> tuple[list[Tensor], bool]:
     """Return tensors of the common dtype of `args`, integers and booleans made floating, and whether it is weak."""
-    if all(type(x) is Array for x in args):
-        found, weak = promote(function, *args)
-        dtype = found[0].dtype
-        if dtype.is_floating_point or dtype.is_complex:
-            return found, weak
+    alike = _alike(args)
+    if alike is not None and dtypes.is_inexact_tensor(alike[0][0].dtype):
+        return alike
     args, common, weak = _common(function, args)
-    target, device = TO_TORCH[dtypes.to_inexact(common)], device_of(*args)
-    return _casts(args, target, device, weak), weak
+    return _casts(args, TO_TORCH[dtypes.to_inexact(common)], device_of(*args), weak), weak
 
 
 def _casts(args: tuple[Any, ...], dtype: torch.dtype, device: torch.device, weak: bool) -> list[Tensor]:
@@ -188,8 +196,7 @@ def _single_to_int(x: Tensor, dtype: torch.dtype, info: torch.iinfo) -> Tensor:
 def check_rank_promotion(function: str, *args: Tensor) -> None:
     """Warn or raise, as `jax_numpy_rank_promotion` says, when tensors of different nonzero ranks meet."""
     mode = config.numpy_rank_promotion.value
-    ranks = {t.dim() for t in args if t.dim()}
-    if mode == "allow" or len(ranks) < 2:
+    if mode == "allow" or len({t.dim() for t in args if t.dim()}) < 2:
         return
     shapes = " ".join(str(tuple(t.shape)) for t in args)
     more = "https://docs.jax.dev/en/latest/rank_promotion_warning.html"
