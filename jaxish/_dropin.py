@@ -108,6 +108,8 @@ _PRIVATE = {
     "_src.lib": (),
     "_src.lib.xla_client": _RUNTIME,
     "_src.linear_util": ("jaxish.extend.linear_util",),
+    "_src.mesh": ("jaxish.sharding", "jaxish.interpreters.pxla"),
+    "_src.named_sharding": ("jaxish.sharding",),
     "_src.numpy": (),
     "_src.numpy.einsum": ("jaxish._numpy.einsum",),
     "_src.numpy.lax_numpy": ("jaxish.numpy",),
@@ -116,6 +118,8 @@ _PRIVATE = {
     "_src.random": ("jaxish.random",),
     "_src.scipy": (),
     "_src.scipy.special": ("jaxish.scipy.special",),
+    "_src.sharding": ("jaxish.sharding",),
+    "_src.sharding_impls": ("jaxish.sharding",),
     "_src.state": (),
     "_src.state.types": ("jaxish.ref",),
     "_src.traceback_util": ("jaxish._core.user_frames", "jaxish._jaxprs.source_info"),
@@ -130,6 +134,9 @@ _OF_JAXLIB = dict.fromkeys(("jaxlib._jax", "jaxlib.xla_client"), _RUNTIME)
 
 # Names of theirs that are called otherwise here.
 _RENAMED = {
+    "jax._src.dtypes.to_complex_dtype": ("jaxish._core.dtypes", "to_complex"),
+    "jax._src.dtypes.to_floating_dtype": ("jaxish._core.dtypes", "to_floating"),
+    "jax._src.dtypes.to_inexact_dtype": ("jaxish._core.dtypes", "to_inexact"),
     "jax._src.lib.xla_client.XlaRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
     "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),

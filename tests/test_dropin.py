@@ -124,7 +124,7 @@ except ModuleNotFoundError as error:
 def test_helpers_of_private_modules_do_what_they_do_in_jax(tmp_path):
     program = """
 import jax, jax.numpy as jnp, opt_einsum
-from jax._src import core, util
+from jax._src import core, dtypes, util
 from jax._src.ad_checkpoint import checkpoint_name, saved_residuals
 from jax._src.interpreters import partial_eval
 from jax._src.interpreters.batching import AxisData, is_vmappable
@@ -134,6 +134,9 @@ from jax._src.numpy.lax_numpy import split
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_complex, promote_dtypes_inexact
 from jax._src.public_test_util import check_close, check_grads
 from jax._src.scipy.special import gammaln
+from jax._src.sharding import Sharding
+from jax._src.sharding_impls import NamedSharding
+from jax._src.mesh import thread_resources
 check_grads(jnp.sin, (1.0,), 2)
 for other in (jnp.float32(1 + 5e-7), jnp.float32(1 + 5e-6), jnp.bfloat16(1.007), jnp.ones(3, "int8"), jnp.ones(1, "int8"), 1.0):
     try:
@@ -143,6 +146,9 @@ for other in (jnp.float32(1 + 5e-7), jnp.float32(1 + 5e-6), jnp.bfloat16(1.007),
     except AssertionError:
         print("apart")
 print(split is jnp.split, gammaln is jax.scipy.special.gammaln, xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError)
+print(Sharding is jax.sharding.Sharding, NamedSharding is jax.sharding.NamedSharding, thread_resources.env.physical_mesh.empty)
+for name in ("bool", "int8", "int32", "float16", "bfloat16", "float32", "complex64", "float64", "complex128"):
+    print(*(f(jnp.dtype(name)) for f in (dtypes.to_inexact_dtype, dtypes.to_floating_dtype, dtypes.to_complex_dtype)))
 print(util.split_list([1, 2, 3, 4], [1, 2]), util.split_list([], [0]), util.unzip2([(1, 2), (3, 4)]), util.unzip2([]), util.safe_zip([1], [2]))
 given = [(1, 2.5), (jnp.arange(2), 1), (jnp.ones(2, "float16"), jnp.arange(2)), (jnp.ones(1, "complex64"), 1), (True,)]
 for promoted in (promote_dtypes, promote_dtypes_inexact, promote_dtypes_complex):

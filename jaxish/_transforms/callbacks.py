@@ -8,7 +8,8 @@ transformation changes how often it is called. A graph with effects runs operato
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +66,20 @@ class HostFunction:
 
     def results(self, api: str, *tensors: Tensor) -> list[Tensor]:
         """Call the function for a callback by `api`, and return the leaves of its result as tensors."""
-        try:
+        with self.raising(api):
             leaves = tree.flatten(self(*tensors))[0]
             return [tensor_of(as_array(x if is_arraylike(x) else np.asarray(x))) for x in leaves]
+
+    def effect(self, api: str, *tensors: Tensor) -> None:
+        """Call the function for its effect, within a program that was traced."""
+        with self.raising(api):
+            self(*tensors)
+
+    @contextmanager
+    def raising(self, api: str) -> Iterator[None]:
+        """Within this context manager, what the callback raises becomes an error of the program that calls it by `api`."""
+        try:
+            yield
         except Exception as error:
             _log.exception("jax.%s failed", api)
             raise errors.JaxRuntimeError(

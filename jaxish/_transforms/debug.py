@@ -1,6 +1,7 @@
 """jax.debug: effects on the host, and how arrays lie over devices."""
 
 import copy
+import functools
 import logging
 import math
 import string
@@ -74,7 +75,9 @@ def _call(
     # Outside of jit arrays are whole; where an axis is mapped over devices, each is given its part anyway.
     parts = partitioned and graph.is_tracing() and not axes.environment()
     kind = PartitionedEffect if parts else Effect
-    kind(name_of(callback), function, ordered=ordered)(*map(tensor_of, arrays))
+    # What is called at once raises what it raises, as JAX has it; what a program calls as it runs, an error of that program.
+    called = functools.partial(function.effect, "debug.callback") if graph.is_tracing() else function
+    kind(name_of(callback), called, ordered=ordered)(*map(tensor_of, arrays))
 
 
 def print(
