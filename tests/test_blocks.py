@@ -132,7 +132,24 @@ def padded(xp):
     return function
 
 
+def of_neighbours(xp):
+    def function(x):
+        np = xp.numpy
+        inner = x.at[1:-1, :-1].set(x[2:, :-1] + x[:-2, :-1] + x[1:-1, 1:] * 2)
+        around = np.pad(x, ((1, 1), (2, 0)))
+        return (
+            inner,
+            np.roll(x, 1, 0) + np.roll(x, -1, 0) * 2 + np.roll(x, 3, 1) - 4 * x,
+            x * 2 + around[2:, 2:] + around[:-2, 2:] - around[1:-1, :-2],
+            x - np.concatenate([x[:, :1] * 2, x[:, 1:]], 1) - np.concatenate([x[2:], x[:1], x[1:2]]),
+            x.at[::2, 1:].add(1.5) * np.concatenate([x[:, :0], x], 1),
+        )
+
+    return function
+
+
 PROGRAMS = [
+    of_neighbours,
     of_three_dimensions,
     padded,
     softmax,

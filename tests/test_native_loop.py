@@ -815,3 +815,24 @@ def test_a_large_array_is_no_obstacle_to_setting_an_element():
         np.ones(1_000_000, np.float32),
     )
     assert "< 1000000; ++i" not in text  # no loop over its elements
+
+
+@pytest.mark.parametrize("size", [7, 40, 200])
+def test_loops_over_neighbours(size):
+    def program(j, x):
+        np = j.numpy
+
+        def step(i, u):
+            u = u.at[1:-1, 1:-1].set(0.25 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]))
+            u = u + 0.1 * (np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u)
+            around = np.pad(u, 1, mode="edge")  # GCC took an array on the stack for aligned that was not
+            return u + 0.1 * (around[2:, 1:-1] + around[:-2, 1:-1] + around[1:-1, 2:] + around[1:-1, :-2] - 4 * u)
+
+        return j.jit(lambda x: j.lax.fori_loop(0, 5, step, x))(x)
+
+    agree(program, np.random.default_rng(0).random((size, size), np.float32))
+
+
+def test_loops_are_cut_where_tests_change():
+    text = source_of(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, x: x.at[1:-1].mul(2), x), np.ones(400, np.float32))
+    assert "for (int i0 = 1; i0 < 399; ++i0)" in text

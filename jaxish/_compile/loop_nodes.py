@@ -142,6 +142,8 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
     named = {k: v for k, v in node.kwargs.items() if k in ("min", "max", "dim")}
     if name in EXPRESSIONS:
         return EXPRESSIONS[name](shape, dtype, *args, **named)
+    if loop_parts.is_read_in_parts(node):
+        return loop_parts.read_in_parts(emitter, shape, dtype, *args, **named)
     if name in STATEMENTS:
         return STATEMENTS[name](emitter, shape, dtype, *args, **named)
     raise Unsupported(name)

@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import fx
 
+from .._core import operators
 from .loop_elements import element_of, filled, literal
 from .loop_emitter import Emitter
 from .loop_indexing import with_spare
 from .loop_operators import C_TYPES
+from .loop_ranges import within
 from .loop_values import Unsupported, Value, flat_index, loops_over
 from .loop_views import reshape
 
@@ -43,6 +45,32 @@ def _cat(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, nodes: Se
         return with_spare(parts[0], dim)
     starts = itertools.accumulate((p.shape[dim] for p in parts), initial=0)
     return _joined(emitter, list(zip(parts, starts, strict=False)), dim, shape, dtype)
+
+
+def is_read_in_parts(node: fx.Node) -> bool:
+    """Tell whether what a node joins is best read from its parts: few, by one operator that computes element by element."""
+    if node.target is not torch.ops.aten.cat.default or len(node.users) != 1:
+        return False
+    (user,) = node.users
+    return operators.of(user.target).is_elementwise and 2 <= len(node.args[0]) <= _MOST_READ  # pyright: ignore
+
+
+def read_in_parts(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, nodes: Sequence[fx.Node], dim: int = 0
+) -> Value:
+    """Return joined parts, each element of which is that of the part in which it is."""
+    dim %= len(shape)
+    parts = [v for v in map(emitter.values.__getitem__, nodes) if len(v.shape) == len(shape) and v.shape[dim]]
+    starts = list(itertools.accumulate((p.shape[dim] for p in parts), initial=0))
+
+    def load(index: Sequence[str]) -> str:
+        places = [[*index[:dim], f"(({index[dim]})-{start})", *index[dim + 1 :]] for start in starts]
+        *others, found = [element_of(p, i, p.shape, dtype) for p, i in zip(parts, places, strict=False)]
+        for number, element in reversed(list(enumerate(others))):
+            found = f"(({within(index[dim], starts[number], starts[number + 1])}) ? ({element}) : ({found}))"
+        return found
+
+    return Value(shape, dtype, load)
 
 
 def _is_first_slice(part: fx.Node, whole: fx.Node, dim: int) -> bool:
@@ -91,8 +119,8 @@ def _constant_pad_nd(
     around = None if number == 0 else filled(shape, dtype, number)
 
     def place(index: Sequence[str]) -> tuple[str, list[str]]:
-        inner = [f"(({i})-({f}))" for i, f in zip(index, first, strict=True)]
-        return " && ".join(f"{i} >= 0 && {i} < {n}" for i, n in zip(inner, x.shape, strict=True)), inner
+        tests = [within(i, f, f + n) for i, f, n in zip(index, first, x.shape, strict=True)]
+        return " && ".join(tests), [f"(({i})-({f}))" for i, f in zip(index, first, strict=True)]
 
     return _inserted(dtype, around, x, place, shape)
 
@@ -153,11 +181,13 @@ def _slice_in(
 
     def place(index: Sequence[str]) -> tuple[str, list[str]]:
         i, behind = index[axis], f"(({index[axis]})-{first})"
-        test = f"({i}) >= {first} && ({i}) < {stop} && {behind} % {step} == 0"
+        test = f"{within(i, first, stop)} && {behind} % {step} == 0"
         return test, [*index[:axis], f"{behind}/{step}", *index[axis + 1 :]]
 
     return _inserted(dtype, x, part, place, shape)
 
+
+_MOST_READ = 3  # parts: loops over them are compiled by themselves
 
 STATEMENTS = {"cat": _cat, "stack": _stack}
 

@@ -242,7 +242,7 @@ template <int n, class T, class F> static inline T folded(const T* a, F step) { 
     for (int i = 1; i < n; ++i) found = step(found, a[i]);
     return found;
   } else {
-    T parts[lanes];
+    alignas(64) T parts[lanes];
     for (int l = 0; l < lanes; ++l) parts[l] = a[l];
     for (int i = lanes; i + lanes <= n; i += lanes) onto<lanes>(parts, a + i, step);
     for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);

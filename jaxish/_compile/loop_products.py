@@ -65,7 +65,7 @@ PRELUDE = (
     r"""
 FUNCTION dot(const T* a, const T* b, int n) {
   constexpr int lanes = 8;
-  T sums[lanes] = {}, rest = 0;
+  alignas(64) T sums[lanes] = {}, rest = 0;
   int i = 0;
   for (; i + lanes <= n; i += lanes) for (int l = 0; l < lanes; ++l) sums[l] += a[i+l] * b[i+l];
   for (; i < n; ++i) rest += a[i] * b[i];

@@ -17,6 +17,7 @@ from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
+from .loop_ranges import in_ranges
 from .loop_values import Unsupported, Value, in_buffer
 
 # Index variables are int.
@@ -277,7 +278,7 @@ def _function(
     name: str = "loop",
 ) -> str:
     """Return the function of this name, or a part of it that the `caller` calls."""
-    text = "\n    ".join(body)
+    text = _aligned("\n    ".join(map(in_ranges, body)))
     shifts = [
         f"const int32_t shift_{d} = shifts[{d}];"
         for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
@@ -288,6 +289,14 @@ def _function(
         f"void* const* out = (void* const*)in + {inputs};",
         *([f"const Memory memory({memory});"] if memory else []),
     ]
-    head = "\n  ".join([*given, *shifts, *declared])
+    head = _aligned("\n  ".join([*given, *shifts, *declared]))
     signature = _PART if caller else _WHOLE.format(name)
     return f"{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
+
+
+def _aligned(text: str) -> str:
+    """Return text whose arrays on the stack begin where a line of the cache does.
+
+    GCC 12 takes some to begin where a vector may, without seeing to it: the function ended in a segmentation fault.
+    """
+    return re.sub(r"(?m)^( *)([\w<>]+ \w+\[\d+\];)", r"\1alignas(64) \2", text)
