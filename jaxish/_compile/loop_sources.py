@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import fx
 
 from .._core import cache, graph
 from .._core.graph import Graph, TensorType
+from .._core.operators import aten
 from . import lapack, loop_blocks, loop_complex, loop_matrices, loop_products
 from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
 from .loop_nodes import value_of
@@ -156,18 +158,38 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     return Source(text, sizes, head, carried, at_once=_at_once(emitter), is_parallel=blocks.are_parallel)
 
 
-_MOST_OF_A_GRAPH = 16384  # elements of what a graph takes and returns together: beyond, kernels in parallel win
+_MOST_OF_A_GRAPH = 1 << 17  # elements of what a graph reads and returns together: beyond, kernels in parallel win
 _MOST_ALONE = 1 << 19  # if it factorizes matrices, or has complex numbers, which other compilers do not write out
 _MOST_WORK = 1 << 23  # elements that the loops of a graph compute: some 10 ms in which nothing can interrupt them
 
 
 def is_small(body: Graph) -> bool:
     """Tell whether a graph is one that may become a C++ function (`Whole`)."""
-    elements = sum(map(_size, (*body.in_types, *body.out_types)))
+    elements = sum(map(_read, body.module.graph.find_nodes(op="placeholder"))) + sum(map(_size, body.out_types))
     if elements <= _MOST_OF_A_GRAPH or elements > _MOST_ALONE:
         return elements <= _MOST_OF_A_GRAPH
     types = map(graph.type_of, body.module.graph.nodes)
     return loop_matrices.is_factorizing(body) or any(t is not None and t.dtype.is_complex for t in types)
+
+
+_TAKERS = {aten.slice.Tensor, aten.select.int, aten.index_select.default, aten.index.Tensor, aten.gather.default}
+
+
+def _read(operand: fx.Node) -> int:
+    """Return how many elements of an input a graph reads: all, unless it takes some of it by index."""
+    read, pending = 0, [operand]
+    while pending:
+        node = pending.pop()
+        if all(user.target in _TAKERS and user.args[0] is node for user in node.users):
+            pending += node.users
+        else:
+            read += _elements(node)
+    return min(read, _elements(operand))
+
+
+def _elements(node: fx.Node) -> int:
+    type = graph.type_of(node)
+    return 0 if type is None else _size(type)
 
 
 def graph_source(
