@@ -836,3 +836,55 @@ def test_loops_over_neighbours(size):
 def test_loops_are_cut_where_tests_change():
     text = source_of(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, x: x.at[1:-1].mul(2), x), np.ones(400, np.float32))
     assert "for (int i0 = 1; i0 < 399; ++i0)" in text
+
+
+_LAX = {"window_strides": (1, 1), "padding": "SAME"}
+CONVOLUTIONS = {  # shape of what is convolved, shape of the weights, function
+    "of one channel": ((17, 13), (3, 5), lambda j, x, w: j.scipy.signal.convolve2d(x, w, mode="same")),
+    "of a row": ((40,), (5,), lambda j, x, w: j.numpy.convolve(x, w, mode="same")),
+    "of each channel": (
+        (2, 4, 9, 8), (4, 1, 3, 3), lambda j, x, w: j.lax.conv_general_dilated(x, w, **_LAX, feature_group_count=4),
+    ),
+    "of groups": (
+        (2, 4, 9, 8), (4, 2, 3, 3), lambda j, x, w: j.lax.conv_general_dilated(x, w, **_LAX, feature_group_count=2),
+    ),
+    "of channels that come last": (
+        (2, 9, 8, 3), (3, 3, 3, 3),
+        lambda j, x, w: j.lax.conv_general_dilated(x, w, **_LAX, dimension_numbers=("NHWC", "HWIO", "NHWC")),
+    ),
+    "of a volume": ((1, 1, 5, 6, 7), (1, 1, 2, 3, 2), lambda j, x, w: j.lax.conv(x, w, (1, 1, 1), "SAME")),
+    "dilated": (
+        (1, 1, 17, 13), (1, 1, 3, 5),
+        lambda j, x, w: j.lax.conv_general_dilated(x, w, (1, 1), [(2, 2), (4, 4)], rhs_dilation=(2, 2)),
+    ),
+    "padded unevenly": (
+        (1, 1, 17, 13), (1, 1, 3, 5), lambda j, x, w: j.lax.conv_general_dilated(x, w, (1, 1), [(2, 0), (1, 3)]),
+    ),
+    "with strides": (
+        (1, 1, 6, 6), (1, 1, 3, 3),
+        lambda j, x, w: j.numpy.tile(j.lax.conv_general_dilated(x, w, (2, 2), [(1, 1), (1, 1)]), (1, 1, 2, 2)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", ["loop", "grad", "vmap"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_in_loops(name, transform):
+    shape, of_weights, function = CONVOLUTIONS[name]
+    random = np.random.default_rng(0)
+    x, w = (random.normal(size=size).astype(np.float32) for size in ((2, *shape), of_weights))
+
+    def program(j, x, w):
+        run = lambda x, w: j.lax.fori_loop(0, 3, lambda i, x: function(j, x, w) * 0.3, x)
+        if transform == "grad":
+            return j.jit(j.grad(lambda x, w: (run(x, w) ** 2).sum(), (0, 1)))(x[0], w)
+        return j.jit(j.vmap(run, (0, None)))(x, w) if transform == "vmap" else j.jit(run)(x[0], w)
+
+    agree(program, x, w, rtol=1e-4, atol=1e-4)
+
+
+def test_a_convolution_with_few_weights_is_native():
+    image, weights = np.ones((20, 20), np.float32), np.ones((3, 3), np.float32)
+    convolve = lambda x: jaxish.scipy.signal.convolve2d(x, weights, mode="same")
+    text = source_of(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, x: convolve(x), x), image)
+    assert len(re.findall(r"i0 < 20; ", text)) >= 1

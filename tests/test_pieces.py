@@ -218,6 +218,16 @@ def test_one_piece_for_each_parameter():
     assert len(updating) == 1 and len(updating[0].outputs) == 3  # a new parameter, and both its averages
 
 
+def test_products_of_small_matrices_are_part_of_pieces():
+    def program(turns, x):
+        for turn in turns:
+            x = jaxish.numpy.sin(turn) @ x + jaxish.numpy.cos(x @ turn)
+        return x
+
+    assert len(pieces.cut(graph_of(program, np.zeros((5, 4, 4), np.float32), np.eye(4, dtype=np.float32))).pieces) == 1
+    assert len(pieces.cut(graph_of(program, np.zeros((5, 9, 9), np.float32), np.eye(9, dtype=np.float32))).pieces) > 1
+
+
 def large(xp):
     return lambda x: (xp.numpy.exp(x) * 2 + 1, (x.sum(1) * 2 + 1) * 3)
 
@@ -264,7 +274,7 @@ def test_what_is_left_is_freed_on_its_way():
             x = jaxish.numpy.sin(x @ x) * 0.5
         return x
 
-    found = piecewise.compiled(graph_of(function, X[:, :6]), "function")
+    found = piecewise.compiled(graph_of(function, np.ones((8, 8), np.float32)), "function")
     assert found is not None
     assert "(mm_default_150);  mm_default_150 = None\n" in found.module.code
 

@@ -198,16 +198,18 @@ class Emitter:
 
     def stored(self, value: Value) -> Value:
         """Emit a loop that computes the elements of `value`, and return it read from where they are."""
-        index = [f"i{d}" for d in range(len(value.shape))]
-        is_number = math.prod(value.shape) == 1
-        computed = value.load(["0"] * len(value.shape) if is_number else index)
+        sizes = [n for n in value.shape if n != 1]  # an outermost loop of one step would hide the rows
+        variables = [f"i{d}" for d in range(len(sizes))]
+        is_number, unused = math.prod(value.shape) == 1, iter(variables)
+        index = ["0" if n == 1 else next(unused) for n in value.shape]
+        computed = value.load(index)
         lines = self.lines if self._changes(computed) else self.fixed
         if is_number:
             name = self.new_name("v")
             lines.append(f"const {C_TYPES[value.dtype]} {name} = {computed};")
         else:
             name = self.declared(value.shape, value.dtype, lines)
-            lines.append(nest(index, value.shape, f"{name}[{flat_index(index, value.shape)}] = {computed};"))
+            lines.append(nest(variables, sizes, f"{name}[{flat_index(index, value.shape)}] = {computed};"))
         if lines is self.fixed:
             self._fixed_names.add(name)
         if is_number:

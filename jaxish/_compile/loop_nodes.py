@@ -22,7 +22,16 @@ from .._core import graph
 from .._core.graph import TensorType
 from .._core.primitive import Primitive
 from .._core.target import LOOP
-from . import loop_control_flow, loop_elements, loop_indexing, loop_matrices, loop_parts, loop_products, loop_reductions
+from . import (
+    loop_control_flow,
+    loop_convolution,
+    loop_elements,
+    loop_indexing,
+    loop_matrices,
+    loop_parts,
+    loop_products,
+    loop_reductions,
+)
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, kind_of
@@ -33,6 +42,7 @@ EXPRESSIONS: dict[str, Callable[..., Value]] = {**loop_elements.EXPRESSIONS, **l
 STATEMENTS: dict[str, Callable[..., Value]] = {
     **loop_reductions.STATEMENTS,
     **loop_products.STATEMENTS,
+    **loop_convolution.STATEMENTS,
     **loop_indexing.STATEMENTS,
     **loop_parts.STATEMENTS,
 }

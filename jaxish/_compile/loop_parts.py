@@ -111,11 +111,10 @@ def _inserted(
     return Value(shape, dtype, load)
 
 
-def _constant_pad_nd(
-    shape: tuple[int, ...], dtype: torch.dtype, x: Value, widths: Sequence[int], number: Any = 0
-) -> Value:
+def padded(shape: tuple[int, ...], dtype: torch.dtype, x: Value, widths: Sequence[int], number: Any = 0) -> Value:
+    """Return an array with a number around it: of torch's `widths`, the last dimension's come first."""
     first = [0] * len(shape)
-    first[len(shape) - len(widths) // 2 :] = widths[-2::-2]  # the last dimension's come first
+    first[len(shape) - len(widths) // 2 :] = widths[-2::-2]
     around = None if number == 0 else filled(shape, dtype, number)
 
     def place(index: Sequence[str]) -> tuple[str, list[str]]:
@@ -192,7 +191,7 @@ _MOST_READ = 3  # parts: loops over them are compiled by themselves
 STATEMENTS = {"cat": _cat, "stack": _stack}
 
 EXPRESSIONS = {
-    "constant_pad_nd": _constant_pad_nd,
+    "constant_pad_nd": padded,
     "tril": _tril,
     "triu": _triu,
     "diag_embed": _diag_embed,

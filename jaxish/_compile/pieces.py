@@ -10,6 +10,7 @@ level that are connected are a piece: a path from a piece to itself has no other
 
 import heapq
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from . import loop_nodes
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
 _MOST_ELEMENTS = 1 << 24  # of an array: beyond, what a piece keeps to its end takes too much memory
 _MOST_OF_SMALL = 1 << 16  # elements of an array: beyond, it matters how many passes over memory there are
+_MOST_OF_MATRIX = (
+    6 * 6
+)  # elements: what moves bodies in space. Larger ones are of layers, and pieces end where these do
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +121,9 @@ class _Cut:
     def _may_be_in_piece(self, node: fx.Node) -> bool:
         if node.target is getitem:
             return node.args[0] in self._is_view
-        is_product = operators.of(node.target).kind is operators.Kind.PRODUCT
-        return not is_product and loop_nodes.is_known(node) and not self._touches_written(node)
+        if operators.of(node.target).kind is operators.Kind.PRODUCT and not _multiplies_small_matrices(node):
+            return False
+        return loop_nodes.is_known(node) and not self._touches_written(node)
 
     def _read_by(self, node: fx.Node) -> list[fx.Node]:
         """Return the nodes whose memory a node reads, through views; graph inputs and numbers are none."""
@@ -220,6 +225,11 @@ class _Cut:
 def _size(node: fx.Node) -> int:
     value = node.meta.get("val")
     return value.numel() if isinstance(value, Tensor) else 0
+
+
+def _multiplies_small_matrices(node: fx.Node) -> bool:
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    return all(isinstance(v, Tensor) and math.prod(v.shape[-2:]) <= _MOST_OF_MATRIX for v in values)
 
 
 def _is_fused(node: fx.Node) -> bool:
