@@ -1,6 +1,7 @@
 """`pad`: arrays extended at their edges."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -132,8 +133,30 @@ def _edge(t: Tensor, axis: int, pair: tuple[int, int], ndim: int, mode: str, opt
 
 
 def _by_places(t: Tensor, axis: int, places: np.ndarray) -> Tensor:
+    runs = list(itertools.islice(_runs(places.tolist()), _MOST_RUNS + 1))
+    if len(runs) <= _MOST_RUNS:
+        return unsigned.via_bits(lambda x: torch.cat([_run(x, axis, *run) for run in runs], axis), t)
     index = torch.tensor(places, device=t.device)
     return unsigned.via_bits(lambda x: torch.index_select(x, axis, index), t)
+
+
+_MOST_RUNS = 8  # beyond, looking up each place is shorter
+
+
+def _runs(places: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last places of runs that count up or down by one."""
+    start = 0
+    while start < len(places):
+        end, step = start, places[min(start + 1, len(places) - 1)] - places[start]
+        while abs(step) == 1 and end + 1 < len(places) and places[end + 1] == places[end] + step:
+            end += 1
+        yield places[start], places[end]
+        start = end + 1
+
+
+def _run(t: Tensor, axis: int, first: int, last: int) -> Tensor:
+    part = t.narrow(axis, min(first, last), abs(last - first) + 1)
+    return part if first <= last else part.flip(axis)
 
 
 def _wrap(t: Tensor, axis: int, pair: tuple[int, int], ndim: int, mode: str, options: Any) -> Tensor:
