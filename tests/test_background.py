@@ -359,7 +359,7 @@ native_loop._PATIENCE = 0
 begin = loop_compiler.started
 started = []
 loop_compiler.started = lambda *given: started.append(os.getpid()) or begin(*given)
-x = jnp.ones(20000, int)  # a loop in a smaller graph is compiled with it
+x = jnp.ones(200000, int)  # a loop in a smaller graph is compiled with it
 loop = jaxish.jit(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, c: c * 3 + i, x))
 print(int(loop(x)[0]), started == [os.getpid()], flush=True)
 child = os.fork()

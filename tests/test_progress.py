@@ -18,7 +18,7 @@ def waited():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 """
-LOOP = "jax.jit(lambda x: jax.lax.fori_loop(0, 10, lambda i, x: jnp.sin(x) + 1, x))(jnp.ones(20000))"
+LOOP = "jax.jit(lambda x: jax.lax.fori_loop(0, 10, lambda i, x: jnp.sin(x) + 1, x))(jnp.ones(200000))"
 
 
 def told(tmp_path, program, tier, shown="1"):
@@ -36,7 +36,7 @@ def told(tmp_path, program, tier, shown="1"):
 
 
 def test_what_compiles_in_the_background_is_told_by_the_name_of_its_function(tmp_path):
-    found = told(tmp_path, "f = jax.jit(wave)\nfor _ in range(3): f(jnp.ones(20000))\nwaited()", "auto")
+    found = told(tmp_path, "f = jax.jit(wave)\nfor _ in range(3): f(jnp.ones(200000))\nwaited()", "auto")
     assert found == ["compiling wave", "wave runs compiled"]
 
 
