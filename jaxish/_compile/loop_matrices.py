@@ -319,7 +319,7 @@ MATRICES(int n) factors(T* a, int32_t* pivots, int32_t* info) {
   for (int k = n - 1; k >= 0; --k) if (a[k*n+k] == 0) *info = k + 1;
 }
 MATRICES(int n) unpacked(const T* a, const int32_t* pivots, T* order, T* lower, T* upper) {
-  int rows[n];
+  ALIGNED int rows[n];
   for (int i = 0; i < n; ++i) rows[i] = i;
   for (int k = 0; k < n; ++k) { const int p = pivots[k] - 1, t = rows[k]; rows[k] = rows[p]; rows[p] = t; }
   for (int i = 0; i < n; ++i)
@@ -330,19 +330,19 @@ MATRICES(int n) unpacked(const T* a, const int32_t* pivots, T* order, T* lower, 
     }
 }
 MATRICES(int n, int m) solve(T* a, T* b) {
-  alignas(64) int32_t pivots[n];
+  ALIGNED int32_t pivots[n];
   eliminate<T, n>(a, pivots);
   solve_factored<T, n, m>(a, pivots, b);
 }
 MATRICES(int n) inverse(T* a, T* x, int32_t* info) {
-  alignas(64) int32_t pivots[n];
+  ALIGNED int32_t pivots[n];
   for (int i = 0; i < n * n; ++i) x[i] = i % (n + 1) == 0;
   factors<T, n>(a, pivots, info);
   solve_factored<T, n, n>(a, pivots, x);
 }
 MATRICES(int n, bool upper) cholesky(T* a, int32_t* info) {  // of the triangle that it makes; the other one becomes 0
   if constexpr (n > SMALL) { *info = large_cholesky<T, n>(a, upper); return; }
-  alignas(64) T row[n];
+  ALIGNED T row[n];
   *info = 0;
   for (int k = 0; k < n; ++k) {
     if (!(a[k*n+k] > 0) && *info == 0) *info = k + 1;
@@ -363,7 +363,7 @@ MATRICES(int n, int m, bool upper) solve_by_cholesky(T* a, T* b) {  // the facto
 }
 // The matrix a becomes itself less scale v (v^T a), from a column on; v is 1 followed by elements `v` of as many rows.
 MATRICES(int n) reflect(T* a, int from, const T* v, int rows, T scale) {
-  alignas(64) T sums[n];
+  ALIGNED T sums[n];
   ROW (int j = from; j < n; ++j) sums[j] = a[j];
   for (int i = 0; i < rows; ++i) {
     const T factor = v[i];
@@ -377,7 +377,7 @@ MATRICES(int n) reflect(T* a, int from, const T* v, int rows, T scale) {
 }
 MATRICES(int m, int n) reflectors(T* a, T* scales) {  // in place, below the diagonal
   constexpr int steps = m < n ? m : n;
-  alignas(64) T v[m];
+  ALIGNED T v[m];
   for (int k = 0; k < steps; ++k) {
     const int rows = m - 1 - k;
     for (int i = 0; i < rows; ++i) v[i] = a[(k+1+i)*n+k];
@@ -392,7 +392,7 @@ MATRICES(int m, int n) reflectors(T* a, T* scales) {  // in place, below the dia
   }
 }
 MATRICES(int m, int n, int kept, int steps) reflections(const T* a, const T* scales, T* q) {  // the product's first columns
-  alignas(64) T v[m];
+  ALIGNED T v[m];
   for (int i = 0; i < m; ++i) for (int j = 0; j < kept; ++j) q[i*kept+j] = i == j;
   for (int k = steps - 1; k >= 0; --k) {
     for (int i = k + 1; i < m; ++i) v[i-k-1] = a[i*n+k];
@@ -402,19 +402,19 @@ MATRICES(int m, int n, int kept, int steps) reflections(const T* a, const T* sca
 MATRICES(int m, int n, int kept) qr(T* a, T* q, T* r) {
   constexpr int steps = m < n ? m : n;
   if constexpr (n > SMALL || m * n > SMALL_TALL) return large_qr<T, m, n, kept>(a, q, r);
-  alignas(64) T scales[steps];
+  ALIGNED T scales[steps];
   reflectors<T, m, n>(a, scales);
   for (int i = 0; i < kept; ++i) for (int j = 0; j < n; ++j) r[i*n+j] = j < i ? 0 : a[i*n+j];
   reflections<T, m, n, kept, steps>(a, scales, q);
 }
 MATRICES(int n) determinant(T* a, T* value) {
-  alignas(64) int32_t pivots[n];
+  ALIGNED int32_t pivots[n];
   eliminate<T, n>(a, pivots);
   *value = 1;
   for (int k = 0; k < n; ++k) *value *= pivots[k] == k + 1 ? a[k*n+k] : -a[k*n+k];
 }
 MATRICES(int n) log_determinant(T* a, T* sign, T* size) {
-  alignas(64) int32_t pivots[n];
+  ALIGNED int32_t pivots[n];
   eliminate<T, n>(a, pivots);
   *sign = 1, *size = 0;
   for (int k = 0; k < n; ++k) {
@@ -437,8 +437,8 @@ MATRICES(int n, int count, bool descending) greatest(const T* a, T* found, int64
 }
 // Of each column; equal elements keep their order.
 MATRICES(int n, int columns, bool descending) sort(T* a, int64_t* places) {
-  alignas(64) T now[n], other[n];
-  alignas(64) int64_t at[n], others[n];
+  ALIGNED T now[n], other[n];
+  ALIGNED int64_t at[n], others[n];
   for (int c = 0; c < columns; ++c) {
     for (int i = 0; i < n; ++i) now[i] = a[i*columns+c], at[i] = i;
     for (int width = 1; width < n; width *= 2) {

@@ -98,6 +98,8 @@ extern "C" int32_t shifts[64];
 int32_t shifts[64] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
                       22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
                       43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+// GCC 12 takes some arrays on the stack for aligned as vectors are, without seeing to it: the function ends in a segmentation fault.
+#define ALIGNED alignas(64)
 #define FUNCTION template <class T> static inline T
 // Narrow types would be promoted to int, which overflows.
 template <class T> using Wrapping = std::conditional_t<(sizeof(T) < 8), uint32_t, uint64_t>;
@@ -242,7 +244,7 @@ template <int n, class T, class F> static inline T folded(const T* a, F step) { 
     for (int i = 1; i < n; ++i) found = step(found, a[i]);
     return found;
   } else {
-    alignas(64) T parts[lanes];
+    ALIGNED T parts[lanes];
     for (int l = 0; l < lanes; ++l) parts[l] = a[l];
     for (int i = lanes; i + lanes <= n; i += lanes) onto<lanes>(parts, a + i, step);
     for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);

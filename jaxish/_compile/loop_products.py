@@ -65,7 +65,7 @@ PRELUDE = (
     r"""
 FUNCTION dot(const T* a, const T* b, int n) {
   constexpr int lanes = 8;
-  alignas(64) T sums[lanes] = {}, rest = 0;
+  ALIGNED T sums[lanes] = {}, rest = 0;
   int i = 0;
   for (; i + lanes <= n; i += lanes) for (int l = 0; l < lanes; ++l) sums[l] += a[i+l] * b[i+l];
   for (; i < n; ++i) rest += a[i] * b[i];
@@ -87,7 +87,7 @@ template <class T, int inner, int columns, int lanes, int rows>
 static inline void tile(const T* a, const T* b, T* out) {
   constexpr int width = lanes * sizeof(T) > VECTOR ? VECTOR / sizeof(T) : lanes, count = lanes / width;
   typedef typename Lanes<T, width>::type Vector;
-  Vector sums[rows][count] = {};
+  ALIGNED Vector sums[rows][count] = {};
   for (int k = 0; k < inner; ++k) {
     for (int v = 0; v < count; ++v) {
       const Vector row = *(const Vector*)(b + k*columns + v*width);

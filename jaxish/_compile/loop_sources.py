@@ -317,8 +317,5 @@ def _function(
 
 
 def _aligned(text: str) -> str:
-    """Return text whose arrays on the stack begin where a line of the cache does.
-
-    GCC 12 takes some to begin where a vector may, without seeing to it: the function ended in a segmentation fault.
-    """
-    return re.sub(r"(?m)^( *)([\w<>]+ \w+\[\d+\];)", r"\1alignas(64) \2", text)
+    """Return text that aligns its arrays on the stack."""
+    return re.sub(r"(?m)^( *)((?:const )?[\w<>]+ \w+\[\d*\](?:;| = \{))", r"\1ALIGNED \2", text)
