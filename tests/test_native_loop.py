@@ -887,4 +887,4 @@ def test_a_convolution_with_few_weights_is_native():
     image, weights = np.ones((20, 20), np.float32), np.ones((3, 3), np.float32)
     convolve = lambda x: jaxish.scipy.signal.convolve2d(x, weights, mode="same")
     text = source_of(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, x: convolve(x), x), image)
-    assert len(re.findall(r"i0 < 20; ", text)) >= 1
+    assert text.count(" * ") >= 9

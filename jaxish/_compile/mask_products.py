@@ -6,8 +6,6 @@ XLA's rule (algebraic_simplifier.cc, HandleMultiply) asks for a conversion right
 broadcast after its conversion multiplies. XLA computes with bfloat16 in float32, and converts in between.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import fx
 
@@ -24,11 +22,6 @@ def selected(body: Graph) -> Graph:
     """Return the graph with its products of numbers and masks of their shape as selections, or the graph itself."""
     module = rewritten(body.module, lambda node: _conversion(node) is not None, _select)
     return body if module is body.module else Graph(module, body.in_types, body.out_types)
-
-
-def fits(shape: Sequence[int], mask: Sequence[int]) -> bool:
-    """Tell whether numbers of a shape are broadcast to that of a mask, which stays as it is."""
-    return len(shape) <= len(mask) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(mask), strict=False))
 
 
 def _conversion(product: fx.Node) -> fx.Node | None:

@@ -1,7 +1,7 @@
 """Arithmetic, comparison, logical and bitwise functions. Elementary functions stand in elementary.py."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -79,12 +79,17 @@ def _selected(mask: Array | np.ndarray, x: Any) -> Array | None:
         return None
     is_short_way = type(x) is Array and not x._weak and config.numpy_dtype_promotion.value != "strict"
     numbers, zero, weak = (tensor_of(x), 0.0, False) if is_short_way else pair("multiply", x, False)
-    if numbers.dtype not in mask_products.DTYPES or not mask_products.fits(numbers.shape, mask.shape):
+    if numbers.dtype not in mask_products.DTYPES or not _fits(numbers.shape, mask.shape):
         return None
     chosen = tensor_of(as_array(mask, numbers.device))
     if chosen.dim() != numbers.dim():
         check_rank_promotion("multiply", numbers, chosen)
     return Array(selection.where(chosen, numbers, zero), weak)
+
+
+def _fits(shape: Sequence[int], mask: Sequence[int]) -> bool:
+    """Tell whether numbers of a shape are broadcast to that of a mask, which stays as it is."""
+    return len(shape) <= len(mask) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(mask), strict=False))
 
 
 def _is_mask(x: Any) -> TypeGuard[Array | np.ndarray]:

@@ -234,11 +234,6 @@ def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
     return (wide >> 32) & 0xFFFFFFFF, wide & 0xFFFFFFFF
 
 
-def _half_words(x: Tensor) -> tuple[Tensor, Tensor]:
-    wide = x.view(torch.int64) if x.dtype is torch.uint64 else x
-    return (wide >> 32).to(torch.int32), wide.to(torch.int32)
-
-
 def _count_bits(x: Tensor) -> Tensor:
     # Warren, Hacker's Delight, 5-1: counts of pairs of bits, of fours and of bytes, and the sum of the bytes.
     x = x - ((x >> 1) & 0x55555555)
@@ -250,7 +245,7 @@ def _count_bits(x: Tensor) -> Tensor:
 def population_count(x: Tensor) -> Tensor:
     """Return the number of set bits of integers."""
     if x.dtype.itemsize == 8:
-        high, low = _half_words(x)
+        high, low = (half.to(torch.int32) for half in _halves(x))
         return (_count_bits(high) + _count_bits(low)).to(x.dtype)
     return _count_bits(_words(x)).to(x.dtype)
 
@@ -265,7 +260,7 @@ def count_leading_zeros(x: Tensor) -> Tensor:
     """Return the number of leading zero bits of integers."""
     bits = x.dtype.itemsize * 8
     if bits == 64:
-        high, low = _half_words(x)
+        high, low = (half.to(torch.int32) for half in _halves(x))
         length = selection.where(high != 0, 32 + _bit_length(high), _bit_length(low))
     else:
         length = _bit_length(_words(x))
