@@ -25,7 +25,7 @@ _INNER = re.compile(r"for \(int (i\d+) = 0; \1 < (\d+); \+\+\1\) ")
 _STORE = re.compile(r"(\w+)\[([^\[\]]*)\] = ")
 _COUNT = re.compile(r"(?:; \w+ < |\bfolded<)(\d+)")
 _LAMBDA = r"\[\][^{]*\{[^}]*\}"
-_FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\(&(\w+)\[(?:\(0\)\*\d+\+)*0\], ({_LAMBDA})\)(.*);")
+_FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ return (.*); \}}\)(.*);")
 _NUMBER = re.compile(r"const [\w<>]+ \w+ = [^;]*;")
 _ARRAY = re.compile(r"(?P<kind>[\w<>]+)(?:\* __restrict__ const)? (?P<name>v\d+)(?:\[\d+\]| = (?P<place>.*));")
 _START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(\w+)\[[^\[\]]*\] = [^\[\];]*;")
@@ -155,26 +155,35 @@ class _Statement:
 
 @dataclass(frozen=True)
 class _Fold(_Statement):
-    """A statement that folds all elements of an array into one: each block, and then what becomes of these."""
+    """A statement that folds elements into one, from `start` on: each block, and then what becomes of these.
 
-    source: str
+    What an element is, `source` says, `r` among all.
+    """
+
+    start: str
     function: str
+    source: str
     rest: str
 
     def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
-        return arrays.get(self.source, self.count) == self.count
+        read = list(_uses(self.source, arrays))
+        return all(self.source[name.end() :].startswith("[r]") and arrays[name[0]] == self.count for name in read)
 
     def in_block(self, rows: int, height: int, local: Collection[str]) -> str:
         of_row = self.count // rows
-        place = f"&{self.source}[{'0' if self.source in local else _times('first', of_row)}]"
-        whole, last = (f"folded<{n * of_row}>({place}, {self.function})" for n in (height, rows % height or height))
-        return f"{self.target}_of[block] = end-first == {height} ? {whole} : {last};"
+        source = re.sub(rf"\b({'|'.join(local)})\[r\]", r"\1[@]", self.source) if local else self.source
+        source = re.sub(r"\br\b", f"({_times('first', of_row)}+r)", source).replace("@", "r")
+        whole, last = (self._folded(n * of_row, source) for n in (height, rows % height or height))
+        return f"{self.target}_of[block] = {whole if whole == last else f'end-first == {height} ? {whole} : {last}'};"
+
+    def _folded(self, count: int, source: str) -> str:
+        return f"folded<{count}>({self.start}, {self.function}, EACH {{ return {source}; }})"
 
     def declared(self, kind: str, count: int, parts: int) -> list[str]:
         return [f"{kind} {self.target}_of[{count}];"]
 
     def ended(self, count: int, parts: int) -> list[str]:
-        return [f"{self.target}[0] = folded<{count}>(&{self.target}_of[0], {self.function}){self.rest};"]
+        return [f"{self.target}[0] = {self._folded(count, f'{self.target}_of[r]')}{self.rest};"]
 
 
 @dataclass(frozen=True)
@@ -205,7 +214,7 @@ def _member(line: str) -> _Statement | None:
     """Return what can be done in blocks."""
     fold = _FOLD.fullmatch(line)
     if fold is not None:
-        return _Fold(line, fold[1], int(fold[2]), 0, fold[3], fold[4], fold[5])
+        return _Fold(line, fold[1], int(fold[2]), 0, *fold.groups()[2:])
     line = _with_rows(line)
     outer = _OUTER.match(line)
     if outer is None:
@@ -281,8 +290,9 @@ class _Group:
 
     @property
     def _height(self) -> int:
-        """The rows of a block."""
-        return max(_IN_BLOCK * self.rows // max(self.largest, 1), 1)
+        """The rows of a block: as many in each where that can be, so that the compiler knows how many there are."""
+        most = max(_IN_BLOCK * self.rows // max(self.largest, 1), 1)
+        return next((n for n in range(most, most // 2, -1) if self.rows % n == 0), most)
 
     @property
     def is_worth_it(self) -> bool:
@@ -293,6 +303,7 @@ class _Group:
         """Return the statements behind those that come `before`; what is `unread` is not read after them."""
         height = self._height
         count = -(-self.rows // height)
+        end = f"block == {count - 1} ? {self.rows} : first+{height}" if self.rows % height else f"first+{height}"
         widths = sum(m.width for m in self.members if isinstance(m, _Columns))
         parts = min(count, _MOST_PARTS, max(_MOST_LOCAL // (8 * widths), 1) if widths else count)
         local = dict(self._local(before, unread, height))
@@ -304,7 +315,7 @@ class _Group:
             f"for (int part = 0; part < {parts}; ++part) {{",
             *(line for m in self.members for line in m.begun()),
             f"for (int block = {count}*part/{parts}; block < {count}*(part+1)/{parts}; ++block) {{",
-            f"const int first = block*{height}, end = block == {count - 1} ? {self.rows} : first+{height};",
+            f"const int first = block*{height}, end = {end};",
             *(f"{self.kinds[name]} {name}[{self.made[name] // self.rows * height}];" for name in local),
             *(member.in_block(self.rows, height, local) for member in self.members),
             "}}",

@@ -203,7 +203,7 @@ class Emitter:
         is_number, unused = math.prod(value.shape) == 1, iter(variables)
         index = ["0" if n == 1 else next(unused) for n in value.shape]
         computed = value.load(index)
-        lines = self.lines if self._changes(computed) else self.fixed
+        lines = self.lines if self.changes(computed) else self.fixed
         if is_number:
             name = self.new_name("v")
             lines.append(f"const {C_TYPES[value.dtype]} {name} = {computed};")
@@ -216,7 +216,7 @@ class Emitter:
             return Value(value.shape, value.dtype, lambda index: name, is_held=True)
         return in_buffer(name, value.shape, value.dtype)
 
-    def _changes(self, text: str) -> bool:
+    def changes(self, text: str) -> bool:
         """Tell whether an expression may be another in each step: whether it has a variable of the loop, or made in a step."""
         if self._changing is None:
             return True

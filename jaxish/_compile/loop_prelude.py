@@ -110,8 +110,8 @@ FUNCTION multiply(T a, T b) { return T(Wrapping<T>(a) * Wrapping<T>(b)); }
 FUNCTION negate(T a) { return T(-Wrapping<T>(a)); }
 FUNCTION absolute(T a) { return a < 0 ? negate(a) : a; }
 FUNCTION sign(T a) { return T((a > 0) - (a < 0)); }
-FUNCTION maximum(T a, T b) { return a != a || a > b ? a : b; }
-FUNCTION minimum(T a, T b) { return a != a || a < b ? a : b; }
+FUNCTION maximum(T a, T b) { const T most = a > b ? a : b; return a != a ? a : most; }  // an instruction, and a test
+FUNCTION minimum(T a, T b) { const T least = a < b ? a : b; return a != a ? a : least; }
 template <int n, class T> static inline std::enable_if_t<std::is_floating_point_v<T>, T> power(T x) {
   return n < 0 ? 1 / power<-n>(x) : n == 3 ? x * x * x : n == 2 ? x * x : x;
 }
@@ -224,10 +224,14 @@ static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x
   MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k2, k0, 5)
   return int64_t(uint64_t(x0) << 32 | x1);
 }
-template <int lanes, class T, class F> static inline void onto(T* parts, const T* a, F step) {
-  if constexpr (lanes * sizeof(T) > 64) for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[l]);
+#define LANE [&](int l) __attribute__((always_inline))
+template <int lanes, class T, class F> static inline void for_each(F lane) {
+  if constexpr (lanes * sizeof(T) > 64) for (int l = 0; l < lanes; ++l) lane(l);
   // GCC (12) would unroll a loop of so few steps before it looks for vectors, of which it then finds none of comparisons.
-  else _Pragma("GCC unroll 1") for (int l = 0; l < lanes; ++l) parts[l] = step(parts[l], a[l]);
+  else _Pragma("GCC unroll 1") for (int l = 0; l < lanes; ++l) lane(l);
+}
+template <int lanes, class T, class F> static inline void onto(T* parts, const T* a, F step) {
+  for_each<lanes, T>(LANE { parts[l] = step(parts[l], a[l]); });
 }
 template <int lanes, class T, class F> static inline T one_of(T* parts, F step) {
   if constexpr (lanes > 1) {
@@ -237,17 +241,31 @@ template <int lanes, class T, class F> static inline T one_of(T* parts, F step) 
     return parts[0];
   }
 }
-template <int n, class T, class F> static inline T folded(const T* a, F step) {  // n elements into one, in several parts
-  constexpr int vector = 64 / sizeof(T), lanes = n >= 8 * vector ? 4 * vector : vector;
-  if constexpr (n < 2 * lanes) {
-    T found = a[0];
-    for (int i = 1; i < n; ++i) found = step(found, a[i]);
+#define EACH [&](int r) __attribute__((always_inline))
+constexpr int next_power_of_two(int n) { return n <= 1 ? 1 : 2 * next_power_of_two((n + 1) / 2); }
+// n elements into one, in several parts. Of a row that is no multiple of these the last few elements are computed anew, as
+// many as a vector has. Of a few elements GCC makes vectors over several rows.
+template <int n, class T, class F, class E> static inline T folded(T start, F step, E element) {
+  constexpr int vector = 64 / sizeof(T), whole = n >= 8 * vector ? 4 * vector : vector;
+  constexpr int lanes = n < whole ? next_power_of_two(n / 2 + 1) : whole;
+  if constexpr (n <= 4 || n == 8) {
+    ALIGNED T elements[n];
+    for (int i = 0; i < n; ++i) elements[i] = element(i);
+    T found = elements[0];
+    for (int i = 1; i < n; ++i) found = step(found, elements[i]);
     return found;
   } else {
     ALIGNED T parts[lanes];
-    for (int l = 0; l < lanes; ++l) parts[l] = a[l];
-    for (int i = lanes; i + lanes <= n; i += lanes) onto<lanes>(parts, a + i, step);
-    for (int i = n - n % lanes; i < n; ++i) parts[i % lanes] = step(parts[i % lanes], a[i]);
+    for (int l = 0; l < lanes; ++l) parts[l] = start;
+    for (int i = 0; i + lanes <= n; i += lanes) for_each<lanes, T>(LANE { parts[l] = step(parts[l], element(i + l)); });
+    if constexpr (n % lanes > 0) {
+      constexpr int half = vector / 2 < lanes ? vector / 2 : lanes, rest = next_power_of_two(n % lanes);
+      constexpr int last = rest < half ? half : rest;
+      for_each<last, T>(LANE {
+        const T stepped = step(parts[l], element(n - last + l));
+        parts[l] = l >= last - n % lanes ? stepped : parts[l];
+      });
+    }
     return one_of<lanes>(parts, step);
   }
 }

@@ -19,6 +19,11 @@ def within(index: str, first: int, stop: int) -> str:
     return f"({index}) >= {first} && ({index}) < {stop}"
 
 
+def has_tests(text: str) -> bool:
+    """Tell whether an expression asks where its index is."""
+    return _TEST.search(text) is not None
+
+
 def in_ranges(line: str) -> str:
     """Return a statement in loops over ranges of indices, where tests of these have one outcome."""
     heads, place = [], 0

@@ -10,7 +10,8 @@ import torch
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, OPERATORS, REDUCTIONS, kind_of
-from .loop_values import Unsupported, Value, flat_index, in_buffer, loops_over
+from .loop_ranges import has_tests
+from .loop_values import Unsupported, Value, flat_index, in_buffer, in_one_loop, is_in_order, loops_over
 from .loop_views import reshape
 
 
@@ -49,19 +50,18 @@ def _folded(
     scale: str,
 ) -> Value:
     """Emit loops in the order of memory that fold x along axes: the last ones in one go, others element by element."""
-    x = emitter.in_order(
-        Value(x.shape, dtype, lambda i, x=x: element_of(x, i, x.shape, dtype)) if x.dtype is not dtype else x
-    )
-    kind, rank, target = C_TYPES[dtype], len(x.shape), emitter.declared(shape, dtype)
+    if x.dtype is not dtype:
+        x = Value(x.shape, dtype, lambda i, x=x: element_of(x, i, x.shape, dtype))
+    kind, rank = C_TYPES[dtype], len(x.shape)
     index = [f"i{d}" for d in range(rank)]
     kept = [d for d in range(rank) if d not in axes]
     lead = max(kept, default=-1) + 1  # behind it all are folded
     row = math.prod(x.shape[lead:])
-    free, sizes = [index[d] for d in kept], [x.shape[d] for d in kept]
-    element = f"{target}[{flat_index(free, sizes)}]"
-    value, loops = x.load([*index[:lead], *["0"] * (rank - lead)]), loops_over(index[:lead], x.shape[:lead])
     combine = f"[]({kind} a, {kind} b) {{ return ({kind})({step.format('a', 'b')}); }}"
-    value = f"folded<{row}>(&{value}, {combine})" if row > 1 else value
+    value = _row_folded(emitter, x, lead, combine, f"({kind}){start}")
+    free, sizes = [index[d] for d in kept], [x.shape[d] for d in kept]
+    target, loops = emitter.declared(shape, dtype), loops_over(index[:lead], x.shape[:lead])
+    element = f"{target}[{flat_index(free, sizes)}]"
     if row and math.prod(x.shape[:lead]) == math.prod(sizes):
         emitter.lines.append(f"{loops}{element} = {scale.format(value)};")
     else:
@@ -69,6 +69,21 @@ def _folded(
         emitter.lines += [f"{loops}{element} = {combine}({element}, {value});"] if row else []
         emitter.lines.append(f"{loops_over(free, sizes)}{element} = {scale.format(element)};")
     return in_buffer(target, shape, dtype)
+
+
+def _row_folded(emitter: Emitter, x: Value, lead: int, combine: str, start: str) -> str:
+    """Return a row of x folded, its elements computed as they are read, unless it is better to have them in memory before."""
+    index = ["0" if n == 1 else f"i{d}" for d, n in enumerate(x.shape)]
+    behind, sizes = [i for i in index[lead:] if i != "0"], [n for n in x.shape[lead:] if n != 1]
+    text = x.load(index)
+    if not is_in_order(x) and (has_tests(text) or not emitter.changes(text)):
+        return _row_folded(emitter, emitter.stored(x), lead, combine, start)
+    if not behind:
+        return text
+    text = in_one_loop(behind, sizes, text, "r")
+    if text is None or "(r)*" in text:  # one after the other they do not lie in memory
+        return _row_folded(emitter, emitter.stored(x), lead, combine, start)
+    return f"folded<{math.prod(sizes)}>({start}, {combine}, EACH {{ return {text}; }})"
 
 
 def _along(

@@ -131,12 +131,16 @@ def nest(index: Sequence[str], shape: Sequence[int], statement: str) -> str:
     for first in range(len(shape) - 1):
         if sum(n != 1 for n in shape[first:]) < 2:
             break
-        place = re.escape(flat_index(index[first:], shape[first:]))
-        rest = re.sub(rf"{place}\b", "@", statement)
-        if not _uses(rest, index[first:]):
-            loops = loops_over(index[: first + 1], [*shape[:first], math.prod(shape[first:])])
-            return loops + rest.replace("@", index[first])
+        rest = in_one_loop(index[first:], shape[first:], statement, index[first])
+        if rest is not None:
+            return loops_over(index[: first + 1], [*shape[:first], math.prod(shape[first:])]) + rest
     return loops_over(index, shape) + statement
+
+
+def in_one_loop(index: Sequence[str], shape: Sequence[int], text: str, name: str) -> str | None:
+    """Return text with one index variable in place of several; None where some array has the elements in another order."""
+    rest = re.sub(rf"{re.escape(flat_index(index, shape))}\b", "@", text)
+    return None if _uses(rest, index) else rest.replace("@", name)
 
 
 def _uses(text: str, index: Sequence[str]) -> bool:
