@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .loop_operators import C_TYPES
+from .loop_values import in_one_loop
 
 _IN_BLOCK = 2048  # elements of an array: a processor's first cache holds some arrays of a block
+_TALL = 16  # times as many rows has a block of which nothing is kept
 _MOST_IN_ROW = 8 * _IN_BLOCK
 _FEW = 4 * _IN_BLOCK  # elements, for which blocks are not worth it
 _SHARED_OUT = 1 << 17  # elements that are computed, from which on it pays to start threads
@@ -195,7 +197,20 @@ class _Columns(_Statement):
 
     def in_block(self, rows: int, height: int, local: Collection[str]) -> str:
         text = super().in_block(rows, height, local)
-        return re.sub(rf"\b{self.target}\[", f"{self.target}_of[part*{self.width}+", text)
+        element = self._element(text)
+        if element is None:
+            return re.sub(rf"\b{self.target}\[", f"{self.target}_of[part*{self.width}+", text)
+        first, end = _times("first", self.count // rows), _times("end", self.count // rows)
+        totals = f"&{self.target}_of[part*{self.width}]"
+        return f"onto_columns<{self.width}>({totals}, {first}, {end}, {self.function}, IN_ROW {{ return {element}; }});"
+
+    def _element(self, text: str) -> str | None:
+        """Return what is folded onto column `r` in row i0; None where an array has the elements in another order."""
+        inner = list(re.finditer(r"for \(int (i\d+) = 0; \1 < (\d+);", text))
+        onto = _ONTO.search(text)
+        if onto is None or not inner:
+            return None
+        return in_one_loop([loop[1] for loop in inner], [int(loop[2]) for loop in inner], onto[4], "r")
 
     def declared(self, kind: str, count: int, parts: int) -> list[str]:
         return [f"{kind} {self.target}_of[{parts * self.width}];"]
@@ -292,6 +307,8 @@ class _Group:
     def _height(self) -> int:
         """The rows of a block: as many in each where that can be, so that the compiler knows how many there are."""
         most = max(_IN_BLOCK * self.rows // max(self.largest, 1), 1)
+        if all(isinstance(member, _Columns) for member in self.members):  # totals stay in registers from row to row
+            most = max(most, min(_TALL * most, self.rows // _MOST_PARTS))
         return next((n for n in range(most, most // 2, -1) if self.rows % n == 0), most)
 
     @property

@@ -20,6 +20,7 @@ from .._core import graph, operators
 from .._core.graph import Graph
 from .._core.primitive import Primitive
 from .._core.target import LOOP
+from .duplicates import merged
 from .loop_elements import filled, literal
 from .loop_operators import C_TYPES
 from .loop_values import CallsHost, Unsupported, Value, beginning, flat_index, in_buffer, is_in_order, nest
@@ -35,6 +36,7 @@ _MOST_OPERATIONS = 1500  # that compute, of one body: the compiler takes four se
 
 def spelled_out(body: Graph) -> Graph:
     """Return the graph with its primitives spelled out in operators and instructions."""
+    body = merged(body)
     if any(isinstance(n.target, Primitive) and not n.target.is_instruction for n in body.module.graph.nodes):
         try:
             body = graph.trace(body, body.in_types, lowering=LOOP).graph

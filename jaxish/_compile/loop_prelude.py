@@ -230,12 +230,9 @@ template <int lanes, class T, class F> static inline void for_each(F lane) {
   // GCC (12) would unroll a loop of so few steps before it looks for vectors, of which it then finds none of comparisons.
   else _Pragma("GCC unroll 1") for (int l = 0; l < lanes; ++l) lane(l);
 }
-template <int lanes, class T, class F> static inline void onto(T* parts, const T* a, F step) {
-  for_each<lanes, T>(LANE { parts[l] = step(parts[l], a[l]); });
-}
 template <int lanes, class T, class F> static inline T one_of(T* parts, F step) {
   if constexpr (lanes > 1) {
-    onto<lanes / 2>(parts, parts + lanes / 2, step);
+    for_each<lanes / 2, T>(LANE { parts[l] = step(parts[l], parts[lanes / 2 + l]); });
     return one_of<lanes / 2>(parts, step);
   } else {
     return parts[0];
@@ -267,6 +264,30 @@ template <int n, class T, class F, class E> static inline T folded(T start, F st
       });
     }
     return one_of<lanes>(parts, step);
+  }
+}
+#define IN_ROW [&](int i0, int r) __attribute__((always_inline))
+// Rows of which each column is folded onto its total, some vectors' columns at a time: their totals stay in registers.
+template <int width, int lanes = 64, class T, class F, class E>
+static inline void onto_columns(T* totals, int first, int end, F step, E element, int column = 0) {
+  if constexpr (width > 0 && lanes > width) {
+    onto_columns<width, lanes / 2>(totals, first, end, step, element, column);
+  } else if constexpr (width > 0) {
+    ALIGNED T parts[lanes];
+    for (int c = 0; c < width / lanes; ++c, column += lanes) {
+      for (int l = 0; l < lanes; ++l) parts[l] = totals[column + l];
+      int i0 = first;
+      if constexpr (lanes * sizeof(T) <= 64)  // of a single vector GCC stores the totals in each step
+        for (; i0 + 4 <= end; i0 += 4)
+          for_each<lanes, T>(LANE {
+            const int c = column + l;
+            const T two = step(element(i0, c), element(i0 + 1, c));
+            parts[l] = step(parts[l], step(two, step(element(i0 + 2, c), element(i0 + 3, c))));
+          });
+      for (; i0 < end; ++i0) for_each<lanes, T>(LANE { parts[l] = step(parts[l], element(i0, column + l)); });
+      for (int l = 0; l < lanes; ++l) totals[column + l] = parts[l];
+    }
+    onto_columns<width % lanes, lanes / 2>(totals, first, end, step, element, column);
   }
 }
 template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative

@@ -16,6 +16,7 @@ from .._core.graph import Graph, TensorType, Trace
 from .._core.nodes import storage_of
 from .._core.primitive import Primitive
 from .._core.target import Target
+from .duplicates import merged
 from .mask_products import selected
 
 Function = Callable[..., Sequence[Tensor]]
@@ -28,6 +29,7 @@ def lowered(body: Graph, target: Target) -> GraphModule:
 
 def spelled_out(body: Graph, target: Target) -> Graph:
     """Return the graph with structured primitives spelled out, where `target` does not have them as they are."""
+    body = merged(body)
     called = [node.target for node in body.module.graph.nodes if isinstance(node.target, Primitive)]
     if all(primitive.stays(target) for primitive in called):
         return selected(body)
