@@ -25,7 +25,7 @@ _MOST_LOCAL = 1 << 18  # bytes of a block's own arrays, and of parts of folds: a
 _OUTER = re.compile(r"for \(int i0 = 0; i0 < (\d+); \+\+i0\) ")
 _INNER = re.compile(r"for \(int (i\d+) = 0; \1 < (\d+); \+\+\1\) ")
 _STORE = re.compile(r"(\w+)\[([^\[\]]*)\] = ")
-_COUNT = re.compile(r"(?:; \w+ < |\bfolded<)(\d+)")
+_COUNT = re.compile(r"(?:; \w+ < |\b(?:folded|place_of_most)<)(\d+)")
 _LAMBDA = r"\[\][^{]*\{[^}]*\}"
 _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ return (.*); \}}\)(.*);")
 _NUMBER = re.compile(r"const [\w<>]+ \w+ = [^;]*;")

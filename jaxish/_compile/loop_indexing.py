@@ -176,6 +176,19 @@ def _index_select(
     return taken(shape, x, _places(emitter, [*[None] * (dim % len(x.shape)), places]))
 
 
+def _before_it_is_set(
+    emitter: Emitter, x: Value, count: int, places: Sequence[Value | None], new: Value
+) -> tuple[list[Value | None], Value]:
+    """Return which elements of x are set, and to what, as it can be read while they are.
+
+    It is stored before, unless they are several that are set in a copy, one after the other, and it takes no time.
+    """
+    if x.place is not None or count == 1:
+        return _places(emitter, places), emitter.stored(new)
+    found = [p if p is None or not p.takes_long else emitter.stored(p) for p in places]
+    return found, new if new.is_read else emitter.stored(new)
+
+
 def _places(emitter: Emitter, given: Sequence[Value | None]) -> list[Value | None]:
     return [v if v is None else emitter.stored(v) for v in given]
 
@@ -193,14 +206,16 @@ def _index_put(
     new: Value,
     adds: bool = False,
 ) -> Value:
-    places, new = _places(emitter, [n and emitter.values[n] for n in given]), emitter.stored(new)
+    places = [n and emitter.values[n] for n in given]
+    places, new = _before_it_is_set(emitter, x, math.prod(_batch_shape(places)), places, new)
     return _changed(emitter, x, lambda x: put(x, places, new, adds))
 
 
 def _scatter_add(
     emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value, new: Value
 ) -> Value:
-    places, new = emitter.stored(places), emitter.stored(new)
+    (places,), new = _before_it_is_set(emitter, x, math.prod(places.shape), [places], new)
+    assert places is not None
     return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), places, new))
 
 
@@ -216,7 +231,9 @@ def _scatter_reduce(
 ) -> Value:
     if reduce not in REDUCTIONS or reduce == "mean" or not shape:
         raise Unsupported(f"{reduce} of what is at the same place")
-    places, new, step = emitter.stored(places), emitter.stored(new), REDUCTIONS[reduce].step
+    step = REDUCTIONS[reduce].step
+    (places,), new = _before_it_is_set(emitter, x, math.prod(places.shape), [places], new)
+    assert places is not None
     return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), places, new, step))
 
 

@@ -124,7 +124,7 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         is_wanted = math.prod(value.shape) == 1 or (len(node.users) > 1 and not _is_short_test(value))
         if is_wanted and value.place is None:
             value = emitter.stored(value)
-    if not value.is_held and value.place is None and len(_text(value)) > _LONG:
+    if not value.is_held and value.place is None and len(value.text) > _LONG:
         value = emitter.stored(value)
     assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
     return value
@@ -161,20 +161,12 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
 
 def _before_it_is_repeated(emitter: Emitter, x: Value, count: int) -> Value:
     """Return what is read as so many elements: stored first, if it is fewer and each takes long."""
-    return emitter.stored(x) if math.prod(x.shape) < count and not x.is_held and _takes_long(x) else x
+    return emitter.stored(x) if math.prod(x.shape) < count and not x.is_held and x.takes_long else x
 
 
 def _is_short_test(x: Value) -> bool:
     """Tell whether x is booleans that are computed where they are read: GCC (12) has no vectors for them beside calls."""
-    return x.dtype is torch.bool and not _takes_long(x) and len(_text(x)) < _SHORT
-
-
-def _takes_long(x: Value) -> bool:
-    return re.search(r"/|_\(|std::(?!abs)", _text(x)) is not None
-
-
-def _text(x: Value) -> str:
-    return x.load([f"i{d}" for d in range(len(x.shape))])
+    return x.dtype is torch.bool and not x.takes_long and len(x.text) < _SHORT
 
 
 def _part(emitter: Emitter, source: Any, index: Any) -> Value:

@@ -266,6 +266,26 @@ template <int n, class T, class F, class E> static inline T folded(T start, F st
     return one_of<lanes>(parts, step);
   }
 }
+// Where the first of n elements is that no other one is `more` than, and of these the first.
+template <int n, class T, class F, class E> static inline int64_t place_of_most(F more, E element) {
+  using Place = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  constexpr int lanes = n < 64 ? 1 : 32;
+  ALIGNED T most[lanes];
+  ALIGNED Place place[lanes];
+  for (int l = 0; l < lanes; ++l) most[l] = element(l), place[l] = l;
+  int i = lanes;
+  for (; i + lanes <= n; i += lanes)
+    for (int l = 0; l < lanes; ++l) {
+      const T now = element(i + l);
+      const bool is_more = more(now, most[l]);
+      most[l] = is_more ? now : most[l];
+      place[l] = is_more ? Place(i + l) : place[l];
+    }
+  for (int l = 0; i < n; ++i, ++l) if (const T now = element(i); more(now, most[l])) most[l] = now, place[l] = i;
+  for (int l = 1; l < lanes; ++l)
+    if (more(most[l], most[0]) || (!more(most[0], most[l]) && place[l] < place[0])) most[0] = most[l], place[0] = place[l];
+  return place[0];
+}
 #define IN_ROW [&](int i0, int r) __attribute__((always_inline))
 // Rows of which each column is folded onto its total, some vectors' columns at a time: their totals stay in registers.
 template <int width, int lanes = 64, class T, class F, class E>

@@ -72,18 +72,29 @@ def _folded(
 
 
 def _row_folded(emitter: Emitter, x: Value, lead: int, combine: str, start: str) -> str:
-    """Return a row of x folded, its elements computed as they are read, unless it is better to have them in memory before."""
+    text, count = _in_row(emitter, x, lead)
+    return text if count == 1 else f"folded<{count}>({start}, {combine}, EACH {{ return {text}; }})"
+
+
+def _in_row(emitter: Emitter, x: Value, lead: int) -> tuple[str, int]:
+    """Return what element `r` of a row of x is, which all dimensions from `lead` on make, and how many it has.
+
+    It is computed where it is read, unless it is better to have it in memory before.
+    """
     index = ["0" if n == 1 else f"i{d}" for d, n in enumerate(x.shape)]
     behind, sizes = [i for i in index[lead:] if i != "0"], [n for n in x.shape[lead:] if n != 1]
     text = x.load(index)
     if not is_in_order(x) and (has_tests(text) or not emitter.changes(text)):
-        return _row_folded(emitter, emitter.stored(x), lead, combine, start)
-    if not behind:
-        return text
-    text = in_one_loop(behind, sizes, text, "r")
-    if text is None or "(r)*" in text:  # one after the other they do not lie in memory
-        return _row_folded(emitter, emitter.stored(x), lead, combine, start)
-    return f"folded<{math.prod(sizes)}>({start}, {combine}, EACH {{ return {text}; }})"
+        return _in_row(emitter, emitter.stored(x), lead)
+    row = in_one_loop(behind, sizes, text, "r") if behind else text
+    if row is None or "(r)*" in row:  # one after the other they do not lie in memory
+        return _in_row(emitter, emitter.stored(x), lead)
+    return row, math.prod(sizes)
+
+
+def _read(emitter: Emitter, x: Value) -> Value:
+    """Return x read from memory: from where it is, if each element's place is easily found."""
+    return x if x.place is None and x.is_read else emitter.stored(x)
 
 
 def _along(
@@ -100,7 +111,7 @@ def _along(
 
     A result without that dimension is written at the `end`.
     """
-    source, name = emitter.stored(x), emitter.declared(shape, dtype)
+    source, name = _read(emitter, x), emitter.declared(shape, dtype)
     index = [f"i{d}" for d in range(len(x.shape))]
     others, sizes = [*index[:dim], *index[dim + 1 :]], [*x.shape[:dim], *x.shape[dim + 1 :]]
     element = [*others[:dim], "r", *others[dim:]]
@@ -119,11 +130,26 @@ def _place_of_most(
 ) -> Value:  # fmt: skip
     if dim is None or not x.shape:
         x, dim = reshape((math.prod(x.shape),), x), 0
-    dim %= len(x.shape)
-    start = f"{C_TYPES[x.dtype]} most = 0; int64_t place = 0;"
-    step = f"if (r == 0 || now {comparison} most || (is_nan(now) && !is_nan(most))) {{ most = now; place = r; }}"
+    dim, kind = dim % len(x.shape), C_TYPES[x.dtype]
     row = (*x.shape[:dim], *x.shape[dim + 1 :])
-    return reshape(shape, _along(emitter, x, dim, row, dtype, start, step, "{result} = place;"))
+    is_more = f"(now {comparison} most) | (is_nan(now) & !is_nan(most))"  # without branches
+    index, place = [f"i{d}" for d in range(len(row))], emitter.declared(row, dtype)
+    result = f"{place}[{flat_index(index, row)}]"
+    if dim == len(row):
+        element, count = _in_row(emitter, x, dim)
+        more = f"[]({kind} now, {kind} most) {{ return {is_more}; }}"
+        found = f"place_of_most<{count}, {kind}>({more}, EACH {{ return {element}; }})"
+        emitter.lines.append(f"{loops_over(index, row)}{result} = {found};")
+    else:
+        source, name = _read(emitter, x), emitter.declared(row, x.dtype)
+        first, now = (source.load([*index[:dim], r, *index[dim:]]) for r in ("0", "r"))
+        most, inner = f"{name}[{flat_index(index, row)}]", loops_over(index[dim:], row[dim:])
+        emitter.lines.append(
+            f"{loops_over(index[:dim], row[:dim])}{{ {inner}{most} = {first}, {result} = 0; "
+            f"for (int r = 1; r < {x.shape[dim]}; ++r) {inner}{{ const {kind} now = {now}, most = {most}; "
+            f"const bool is_more = {is_more}; {most} = is_more ? now : most; {result} = is_more ? r : {result}; }} }}"
+        )
+    return reshape(shape, in_buffer(place, row, dtype))
 
 
 def _running(

@@ -50,6 +50,21 @@ class Value:
     def _without_spare(self) -> tuple[int, ...]:
         return tuple(n - (d == self.spare) for d, n in enumerate(self.shape))
 
+    @property
+    def text(self) -> str:
+        """The expression of an element, whose index is i0, i1 and so on."""
+        return self.load([f"i{d}" for d in range(len(self.shape))])
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether an element is a quotient, or calls a function."""
+        return re.search(r"/|_\(|std::(?!abs)", self.text) is not None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether an element is read from memory, at a place that is found by multiplying and adding."""
+        return re.fullmatch(r"\w+\[[^\[\]/%?]*\]", self.text) is not None
+
     def is_update_of(self, carry: "Value") -> bool:
         """Tell whether the value is what the carry becomes by `updates`, each element in its place."""
         if self.place is None or carry.place is None or self.shape != carry.shape:

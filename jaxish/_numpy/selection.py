@@ -139,7 +139,7 @@ def take_along_axis(
     axis = canonical_axis(axis, t.dim())
     chosen = GatherScatterMode.from_any(mode)
     size, signed = t.shape[axis], index.dtype.is_signed
-    index = index.to(torch.int64)
+    index = _signed(index) if size <= torch.iinfo(torch.int32).max else index.to(torch.int64)
     if wrap_negative_indices is None:
         wrap_negative_indices = mode != "promise_in_bounds"
     if wrap_negative_indices and signed:
@@ -150,7 +150,7 @@ def take_along_axis(
         return Array(torch.zeros(shape, dtype=t.dtype, device=t.device), is_weak(arr))
     index = index.expand(shape)
     t = t.expand([size if d == axis else n for d, n in enumerate(shape)])
-    places = index.clamp(0, size - 1)
+    places = index.clamp(0, size - 1).to(torch.int64)
     found = unsigned.via_bits(lambda x: torch.gather(x, axis, places), t)
     if chosen is GatherScatterMode.FILL_OR_DROP:
         fill = fill_of(fill_value, t)
