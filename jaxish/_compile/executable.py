@@ -4,12 +4,14 @@ Each graph has one `Executable`, kept in its cache. `run` is an attribute that i
 tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`):
 
   direct     the graph's operators, one by one, always
-  compiled   the backend compiles at the first call
-  auto       the first call runs directly, so that it answers at once; from the second on a worker process compiles
-             (background.py), and calls switch over when the kernel is ready. A small graph is written out as one C++
-             function instead (native_loop.py), which takes the compiler 0.2 s and no worker. Any other runs piece by piece
-             (piecewise.py), for good where nearly all is in pieces, else until the worker is done.
-             On a machine without a compiler the graph stays direct, with one warning.
+  compiled   it is compiled at the first call
+  auto       the first call runs directly, so that it answers at once; from the second on it is compiled beside the calls
+             (background.py), which switch over when that is done
+
+Both compile to the same. A small graph is written out as one C++ function (native_graph.py), which takes the compiler
+0.2 s. Any other is cut into pieces (piecewise.py), and stays so where nearly all is in them. What is left is for the
+backend, which takes seconds: on `auto` a worker process calls it, and the graph runs piece by piece until it is done.
+On a machine without a compiler a graph stays direct, with one warning.
 """
 
 import functools
@@ -36,12 +38,12 @@ from . import (
     cuda_graphs,
     loop_sources,
     lowering,
-    mask_products,
     native_graph,
     native_loop,
     piecewise,
     progress,
     registry,
+    special_products,
     structured,
 )
 from .factored import rewriting
@@ -60,7 +62,8 @@ class Executable:
         self._is_one_function = True  # where it is small, until its loops have taken long, or it has called Python
         self._in_pieces: Callable[..., Sequence[Tensor]] | None = None
         self._seconds = math.inf  # that a run takes operator by operator
-        self._compiled: Request | None = None  # its graph holds the primitives that compiled code calls
+        self._is_compiled = self._is_cut = False
+        self._request: Request | None = None  # its graph holds the primitives that the backend's code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
         types = [graph.type_of(node) for node in body.module.graph.nodes]
@@ -93,7 +96,7 @@ class Executable:
     @functools.cached_property
     def direct(self) -> Callable[..., Sequence[Tensor]]:
         """Run the graph's operators, one by one."""
-        return mask_products.selected(self.body).module.forward
+        return special_products.respelled(self.body).module.forward
 
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
@@ -103,27 +106,23 @@ class Executable:
             return
         registry.forks_wait()
         with registry.one_at_a_time, graph.folding(False):
-            if self._compiled is not None:  # another thread was here
+            if self._is_compiled:  # another thread was here
                 return
-            request = self.request()
             try:
                 with monitoring.timed(monitoring.COMPILE):
-                    self._use(
-                        self._whole()
-                        or (self._from_backend(request) if request.is_worthwhile() else _unfused(self.body.module))
-                    )
+                    whole = self._whole()
+                    if whole is not None or not self.compile_pieces(is_for_now=False):
+                        self._use(whole or self._from_backend())
             except cache.Unusable as error:
                 cache.warn(str(error))
                 self._use(self.direct)
             else:
-                self._compiled = request
+                self._is_compiled = True
 
-    def compile_ahead(self) -> None:
-        """Compile before the first call, as the tier has it: whole, or piece by piece where calls would run it so at first."""
-        if not self._is_waiting or self._may_be_written() or not can_compile() or not self.compile_pieces():
-            self.compile()
-
-    def _from_backend(self, request: "Request") -> Callable[..., Sequence[Tensor]]:
+    def _from_backend(self) -> Callable[..., Sequence[Tensor]]:
+        self._request = request = self.request()
+        if not request.is_worthwhile():
+            return _unfused(self.body.module)
         with progress.told(self.name):
             run = request.compile()
         types = (*self.body.in_types, *self.body.out_types)
@@ -156,7 +155,7 @@ class Executable:
         return results
 
     def _use_several_functions(self) -> None:
-        self._is_one_function, self._compiled = False, None
+        self._is_one_function = self._is_compiled = False
         self._use(self._compile_and_run if config.jit_tier.value == "compiled" else self._run_again)
 
     def request(self) -> "Request":
@@ -214,12 +213,16 @@ class Executable:
         self._use(self._run_beside_compiler)
         background.compiler().submit(self)
 
-    def compile_pieces(self) -> bool:
-        """Compile the graph piece by piece, and run it so from here on; tell whether that is all there is to do."""
-        if self.backend != registry.DEFAULT or self._in_pieces is not None:
+    def compile_pieces(self, is_for_now: bool = True) -> bool:
+        """Compile the graph piece by piece, and run it so from here on; tell whether that is all there is to do.
+
+        Where it is not, the pieces are compiled if they are to run until the backend is done.
+        """
+        if self.backend != registry.DEFAULT or self._is_cut:
             return False
+        self._is_cut = True
         with monitoring.timed(monitoring.COMPILE):
-            found = piecewise.compiled(lowering.spelled_out(self.body, PIECES), self.name)
+            found = piecewise.compiled(lowering.spelled_out(self.body, PIECES), self.name, is_for_now)
         if found is None:
             return False
         self._in_pieces = _unfused(found.module)

@@ -241,12 +241,23 @@ def _member(line: str) -> _Statement | None:
     if store is None:
         return None
     target, index, value = store[1], store[2], line[store.end() :]
+    if _goes_across(value, _INNER.findall(line[: store.start()])):
+        return None
     onto = _ONTO.fullmatch(value)
     if onto is not None and (onto[2], onto[3]) == (target, index) and not any(_uses(index, ["i0"])):
         return None if any(_uses(onto[4], [target])) else _Columns(line, target, int(outer[1]), 0, each, onto[1])
     of_row = re.fullmatch(r"i0|\(i0\)\*(\d+)\+.*", index)
     width = int(of_row[1] or 1) if of_row else 0
     return _Statement(line, target, int(outer[1]), width) if width >= each and not any(_uses(value, [target])) else None
+
+
+def _goes_across(value: str, inner: Sequence[tuple[str, str]]) -> bool:
+    """Tell whether an array is read across its rows, from one far away to the next: where it is large that takes tiles."""
+    if not inner:
+        return False
+    name, count = inner[-1]
+    strides = re.findall(rf"\({name}\)\*(\d+)\+[^\[\]]*\bi\d+\]", value)
+    return any(int(stride) * int(count) > _MOST_IN_ROW for stride in strides)
 
 
 def _with_rows(line: str) -> str:

@@ -24,7 +24,7 @@ from .duplicates import merged
 from .loop_elements import filled, literal
 from .loop_operators import C_TYPES
 from .loop_values import CallsHost, Unsupported, Value, beginning, flat_index, in_buffer, is_in_order, nest
-from .mask_products import selected
+from .special_products import respelled
 
 # Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
 MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
@@ -42,7 +42,7 @@ def spelled_out(body: Graph) -> Graph:
             body = graph.trace(body, body.in_types, lowering=LOOP).graph
         except NotImplementedError as error:
             raise CallsHost(str(error)) from None
-    return selected(body)
+    return respelled(body)
 
 
 def _computes(node: fx.Node) -> bool:
@@ -60,10 +60,21 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
         if value.place is not None:
             lines += value.updates
             continue
-        index = [f"i{d}" for d in range(len(value.shape))]
+        index, variables, sizes = _loop_index(value.shape)
         element = f"{target}[{flat_index(index, value.shape)}]"
-        lines.append(nest(index, value.shape, f"{element} = {value.load(index)};"))
+        lines.append(nest(variables, sizes, f"{element} = {value.load(index)};"))
     return lines
+
+
+def _loop_index(shape: Sequence[int]) -> tuple[list[str], list[str], list[int]]:
+    """Return the index of an element in loops over a shape, and these loops' variables and counts.
+
+    Dimensions of one element have none: an outermost loop of one step would hide the rows, an innermost one all vectors.
+    """
+    sizes = [n for n in shape if n != 1]
+    variables = [f"i{d}" for d in range(len(sizes))]
+    unused = iter(variables)
+    return ["0" if n == 1 else next(unused) for n in shape], variables, sizes
 
 
 class Emitter:
@@ -200,11 +211,8 @@ class Emitter:
 
     def stored(self, value: Value) -> Value:
         """Emit a loop that computes the elements of `value`, and return it read from where they are."""
-        sizes = [n for n in value.shape if n != 1]  # an outermost loop of one step would hide the rows
-        variables = [f"i{d}" for d in range(len(sizes))]
-        is_number, unused = math.prod(value.shape) == 1, iter(variables)
-        index = ["0" if n == 1 else next(unused) for n in value.shape]
-        computed = value.load(index)
+        index, variables, sizes = _loop_index(value.shape)
+        is_number, computed = not sizes, value.load(index)
         lines = self.lines if self.changes(computed) else self.fixed
         if is_number:
             name = self.new_name("v")

@@ -206,17 +206,16 @@ def _index_put(
     new: Value,
     adds: bool = False,
 ) -> Value:
-    places = [n and emitter.values[n] for n in given]
-    places, new = _before_it_is_set(emitter, x, math.prod(_batch_shape(places)), places, new)
+    indices = [n and emitter.values[n] for n in given]
+    places, new = _before_it_is_set(emitter, x, math.prod(_batch_shape(indices)), indices, new)
     return _changed(emitter, x, lambda x: put(x, places, new, adds))
 
 
 def _scatter_add(
     emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value, new: Value
 ) -> Value:
-    (places,), new = _before_it_is_set(emitter, x, math.prod(places.shape), [places], new)
-    assert places is not None
-    return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), places, new))
+    (index,), new = _before_it_is_set(emitter, x, math.prod(places.shape), [places], new)
+    return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), index or places, new))
 
 
 def _scatter_reduce(
@@ -232,9 +231,8 @@ def _scatter_reduce(
     if reduce not in REDUCTIONS or reduce == "mean" or not shape:
         raise Unsupported(f"{reduce} of what is at the same place")
     step = REDUCTIONS[reduce].step
-    (places,), new = _before_it_is_set(emitter, x, math.prod(places.shape), [places], new)
-    assert places is not None
-    return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), places, new, step))
+    (index,), new = _before_it_is_set(emitter, x, math.prod(places.shape), [places], new)
+    return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), index or places, new, step))
 
 
 def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Value:

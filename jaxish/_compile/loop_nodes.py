@@ -8,7 +8,6 @@ entry nowhere is written out as torch's decomposition of it has it, or raises `U
 
 import math
 import operator
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

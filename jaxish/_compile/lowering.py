@@ -17,7 +17,7 @@ from .._core.nodes import storage_of
 from .._core.primitive import Primitive
 from .._core.target import Target
 from .duplicates import merged
-from .mask_products import selected
+from .special_products import respelled
 
 Function = Callable[..., Sequence[Tensor]]
 
@@ -32,8 +32,8 @@ def spelled_out(body: Graph, target: Target) -> Graph:
     body = merged(body)
     called = [node.target for node in body.module.graph.nodes if isinstance(node.target, Primitive)]
     if all(primitive.stays(target) for primitive in called):
-        return selected(body)
-    return selected(graph.trace(body, body.in_types, lowering=target).graph)
+        return respelled(body)
+    return respelled(graph.trace(body, body.in_types, lowering=target).graph)
 
 
 def _lowering() -> Trace | None:

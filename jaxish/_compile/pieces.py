@@ -23,7 +23,7 @@ from .._core import graph, operators
 from .._core.graph import Graph
 from .._core.nodes import storage_of
 from .._core.primitive import Primitive
-from . import loop_nodes
+from . import layouts, loop_nodes
 
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
 _MOST_ELEMENTS = 1 << 24  # of an array: beyond, what a piece keeps to its end takes too much memory
@@ -154,7 +154,7 @@ class _Cut:
 
     def parts(self) -> Parts:
         """Return the parts, which run as late as the last of their nodes did."""
-        pieces = [self._piece(part) for group in self._groups() for part in _in_parts(group) if len(part) > 1]
+        pieces = [self._piece(part) for group in self._groups() for part in _in_parts(group) if _is_piece(part)]
         part_of: dict[fx.Node, Piece | fx.Node] = {node: node for node in self._sources}
         part_of.update((node, piece) for piece in pieces for node in piece.nodes)
         users: dict[Piece | fx.Node, set[Piece | fx.Node]] = defaultdict(set)
@@ -237,6 +237,17 @@ def _is_fused(node: fx.Node) -> bool:
     return node.op == "call_function" and (row.is_elementwise or row.kind is operators.Kind.REDUCTION)
 
 
+def _is_piece(part: Sequence[fx.Node]) -> bool:
+    """Tell whether nodes are better one function: several are, and what torch does slowly."""
+    node, *others = part
+    if others or not _is_fused(node):
+        return bool(others)
+    operands = [v for a in node.all_input_nodes if isinstance(v := a.meta.get("val"), Tensor)]
+    if operators.of(node.target).kind is operators.Kind.REDUCTION:
+        return all(v.is_contiguous() for v in operands)
+    return any(v.numel() < _size(node) or v.stride() != node.meta["val"].stride() for v in operands)
+
+
 def _in_parts(group: list[fx.Node]) -> Iterator[list[fx.Node]]:
     for first in range(0, len(group), _MOST_NODES):
         yield group[first : first + _MOST_NODES]
@@ -257,5 +268,5 @@ def _form(inputs: Sequence[fx.Node], within: Sequence[fx.Node], outputs: Sequenc
         name = target.identity() if isinstance(target, Primitive) else getattr(target, "__name__", "")
         return [name, argument(node.args), {k: argument(v) for k, v in node.kwargs.items()}]
 
-    types = [graph.type_of(node) for node in numbers]
+    types = [(graph.type_of(node), layouts.order_of(node)) for node in numbers]
     return repr((types, [call(node) for node in within], [numbers[node] for node in outputs]))

@@ -15,7 +15,7 @@ from .._core import derived
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
-from . import loop_sources, native_graph, onednn, pieces
+from . import layouts, loop_sources, native_graph, onednn, pieces
 from .loop_sources import LEAST_IN_ROWS, Source
 from .loop_values import Unsupported
 from .pieces import Piece
@@ -37,19 +37,31 @@ class Piecewise:
     is_enough: bool
 
 
-def compiled(body: Graph, name: str) -> Piecewise | None:
-    """Return a graph piece by piece when its pieces are compiled; None where there are none. Raises `cache.Unusable`."""
+def compiled(body: Graph, name: str, is_for_now: bool = True) -> Piecewise | None:
+    """Return a graph piece by piece when its pieces are compiled; None where there are none. Raises `cache.Unusable`.
+
+    It has to be enough if it is not for now.
+    """
+    body = layouts.for_products(body)
     parts = pieces.cut(body)
     forms = {form.form: form for form in _written(body, parts.pieces)}
+    if not is_for_now and not _is_enough(parts, forms):
+        return None
     functions = dict(_functions(list(forms.values()), name))
     if not functions:
         return None
-    done = {node for piece in parts.pieces if piece.form in functions for node in piece.nodes}
+    is_enough = _is_enough(parts, {name: form for name, form in forms.items() if name in functions})
+    return Piecewise(_joined(body, parts.steps, functions), is_enough)
+
+
+def _is_enough(parts: pieces.Parts, forms: dict[str, "_Form"]) -> bool:
+    """Tell whether little is left of what a compiler would compute together when pieces of these forms are compiled."""
+    done = {node for piece in parts.pieces if piece.form in forms for node in piece.nodes}
     left = parts.apart | {node for piece in parts.pieces for node in piece.nodes if node not in done}
     for piece in parts.pieces:
-        if piece.form in functions and forms[piece.form].source.in_rows < LEAST_IN_ROWS:
+        if piece.form in forms and forms[piece.form].source.in_rows < LEAST_IN_ROWS:
             left |= parts.large.intersection(piece.nodes)
-    return Piecewise(_joined(body, parts.steps, functions), len(left) <= _MOST_LEFT * len(left | done))
+    return len(left) <= _MOST_LEFT * len(left | done)
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,9 @@ def _functions(written: Sequence[_Form], name: str) -> Iterator[tuple[str, Calla
 def _written(body: Graph, found: Sequence[Piece]) -> Iterator[_Form]:
     for number, piece in enumerate({piece.form: piece for piece in found}.values()):
         part, name = derived.subgraph(body, piece.inputs, piece.outputs), f"piece_{number}"
+        part = layouts.as_it_lies(
+            part, *(list(map(layouts.order_of, nodes)) for nodes in (piece.inputs, piece.outputs))
+        )
         try:
             source = loop_sources.graph_source(part, function=name, most_elements=_MOST_ELEMENTS, most_work=_MOST_WORK)
         except Unsupported:
@@ -107,13 +122,20 @@ def _joined(
             copies[node].target = _IN_MEMORY.get(node.target, node.target)
         return copies[node]
 
+    def as_it_lies(node: fx.Node) -> fx.Node:
+        order = layouts.order_of(node)
+        return copy(node) if order is None else joined.call_function(aten.permute.default, (copy(node), list(order)))
+
     for node in body.module.graph.find_nodes(op="placeholder"):
         copy(node)
     for step in steps:
         if isinstance(step, Piece) and step.form in functions:
-            results = joined.call_function(functions[step.form], tuple(map(copy, step.inputs)))
+            results = joined.call_function(functions[step.form], tuple(map(as_it_lies, step.inputs)))
             for i, node in enumerate(step.outputs):
-                copies[node] = joined.call_function(getitem, (results, i))
+                copies[node], order = joined.call_function(getitem, (results, i)), layouts.order_of(node)
+                if order is not None:
+                    back = layouts.inverse(order)
+                    copies[node] = joined.call_function(aten.permute.default, (copies[node], back))
                 copies[node].meta = dict(node.meta)
         else:
             for node in step.nodes if isinstance(step, Piece) else [step]:

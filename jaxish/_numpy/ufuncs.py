@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._compile import mask_products
+from .._compile import special_products
 from .._core import config, dtypes, graph, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_abstract, tensor_of
 from .._core.extended import compares_elements
@@ -67,19 +67,19 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x * y, element by element; the logical and of booleans."""
     if not graph.tracing:
         mask, other = (x, y) if _is_mask(x) else (y, x)
-        if _is_mask(mask) and (selected := _selected(mask, other)) is not None:
+        if _is_mask(mask) and (selected := _respelled(mask, other)) is not None:
             return selected
     a, b, weak = pair("multiply", x, y)
     return Array(unsigned.mul(a, b), weak)
 
 
-def _selected(mask: Array | np.ndarray, x: Any) -> Array | None:
+def _respelled(mask: Array | np.ndarray, x: Any) -> Array | None:
     """Return the product with a mask, if it is one that graphs compute by selection."""
-    if type(x) is Array and x._tensor.dtype not in mask_products.DTYPES:
+    if type(x) is Array and x._tensor.dtype not in special_products.DTYPES:
         return None
     is_short_way = type(x) is Array and not x._weak and config.numpy_dtype_promotion.value != "strict"
     numbers, zero, weak = (tensor_of(x), 0.0, False) if is_short_way else pair("multiply", x, False)
-    if numbers.dtype not in mask_products.DTYPES or not _fits(numbers.shape, mask.shape):
+    if numbers.dtype not in special_products.DTYPES or not _fits(numbers.shape, mask.shape):
         return None
     chosen = tensor_of(as_array(mask, numbers.device))
     if chosen.dim() != numbers.dim():

@@ -137,7 +137,7 @@ class Lowered(Stage):
         Options of XLA have no effect. Raises `JaxRuntimeError` for what is no option of it.
         """
         check_compiler_options((compiler_options or {}).items())
-        executable.of(self._body).compile_ahead()
+        executable.of(self._body).compile()
         return Compiled(self)
 
 

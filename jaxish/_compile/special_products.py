@@ -1,4 +1,6 @@
-"""Products of numbers and booleans, which XLA makes selections: NaN and infinity times False are zero.
+"""Products that are something simpler: of a column and a row, which are elementwise, and of numbers and booleans.
+
+These XLA makes selections: NaN and infinity times False are zero.
 
 Programs stand on that without knowing: `sum(log(p) * mask)` is finite on JAX where the mask leaves out what is zero.
 Graphs hold the product, as jaxprs show it; it is changed in graphs that are about to run or to be compiled.
@@ -18,10 +20,22 @@ from .._core.rewriting import rewritten
 DTYPES = frozenset({torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128})
 
 
-def selected(body: Graph) -> Graph:
-    """Return the graph with its products of numbers and masks of their shape as selections, or the graph itself."""
-    module = rewritten(body.module, lambda node: _conversion(node) is not None, _select)
+def respelled(body: Graph) -> Graph:
+    """Return the graph with products of columns and rows elementwise, those of numbers and masks of their shape selections."""
+    wanted = lambda node: _is_outer(node) or _conversion(node) is not None  # noqa: E731
+    module = rewritten(body.module, wanted, lambda node: _multiply(node) if _is_outer(node) else _select(node))
     return body if module is body.module else Graph(module, body.in_types, body.out_types)
+
+
+def _is_outer(product: fx.Node) -> bool:
+    if product.target not in (aten.mm.default, aten.bmm.default):
+        return False
+    type = graph.type_of(product.args[0])  # pyright: ignore
+    return type is not None and type.shape[-1] == 1
+
+
+def _multiply(product: fx.Node) -> None:
+    product.target = aten.mul.Tensor
 
 
 def _conversion(product: fx.Node) -> fx.Node | None:
