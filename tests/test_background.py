@@ -38,7 +38,7 @@ def switched(jitted):
     while True:
         jitted.check()
         (program,) = jitted._programs.values()
-        if executable.of(program.closed.graph)._compiled:
+        if executable.of(program.closed.graph)._is_compiled:
             return
         assert time.monotonic() < deadline
         time.sleep(0.05)
