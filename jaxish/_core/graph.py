@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -48,6 +48,7 @@ from . import (
     errors,
     fake_results,
     functorch,
+    in_place,
     levels,
     nodes,
     recorded,
@@ -339,12 +340,14 @@ class Trace(TorchDispatchMode):
         node.meta["val"] = tensor
         self._nodes[id(tensor)] = (tensor, node)
 
+    def made_by(self, tensor: Tensor) -> fx.Node | None:
+        """Return the node that made `tensor`, None where that is none of this trace."""
+        entry = self._nodes.get(id(tensor))
+        return None if entry is None else entry[1]
+
     def node_of(self, tensor: Tensor) -> fx.Node:
         """Return the node that made `tensor`; a real tensor that torch itself made becomes an input."""
-        entry = self._nodes.get(id(tensor))
-        if entry is None:
-            entry = self._nodes[id(self.lift(tensor))]
-        return entry[1]
+        return self.made_by(tensor) or self._nodes[id(self.lift(tensor))][1]
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -353,7 +356,8 @@ class Trace(TorchDispatchMode):
             return type(value)(self._argument(v) for v in value)
         return value
 
-    def _tell(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
+    def tell(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
+        """Tell who watches what is recorded that a call is."""
         if on_record is not None and self.captures:  # not a graph that is traced from another
             on_record(target, args, kwargs, out)
 
@@ -365,7 +369,7 @@ class Trace(TorchDispatchMode):
         node.args = given
         if named:
             node.kwargs = named
-        self._tell(target, args, kwargs, out)
+        self.tell(target, args, kwargs, out)
         written = nodes.tensors_written(target, args, kwargs)
         if written:
             node.meta["writes"] = {nodes.storage_of(t) for t in written}
@@ -391,8 +395,8 @@ class Trace(TorchDispatchMode):
         if func in _NOT_RECORDED:
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
-            return self._reshaped_in_place(func, args, kwargs or {})
-        if func is _COPY_IN_PLACE and self._into_zeros(*args[:2]):
+            return in_place.reshaped(self, func, args, kwargs or {})
+        if func is _COPY_IN_PLACE and in_place.copied_into_zeros(self, *args[:2]):
             return args[0]
         # torch's fakes remember results by shapes and strides, which do not tell what shares memory (2.13): forward mode,
         # which asks for that, then took tangents for laid out as they were not. What fake_results remembers shares as it should.
@@ -414,29 +418,15 @@ class Trace(TorchDispatchMode):
                     return product
         out = fake_results.result(self.fake_mode, func, args, kwargs) if remembers else func(*args, **kwargs)
         if func is torch.ops.aten._new_zeros_with_same_feature_meta.default:
-            self._record_zeros(out)
+            in_place.zeros_for_writing(self, out)
             return out
         if func is torch.ops.aten.detach.default and not (out.dtype.is_floating_point or out.dtype.is_complex):
             self.bind(out, self.node_of(args[0]))  # without a derivative there is nothing to detach from
-            self._tell(func, args, kwargs, out)
+            self.tell(func, args, kwargs, out)
             return out
         func, args, kwargs = recorded.of_values(func, args, kwargs, out)
         self.record(func, args, kwargs, out)
         return out
-
-    def _record_zeros(self, out: Tensor) -> None:
-        """Record the memory of a tangent, laid out as it is here: forward mode takes views of it by strides, and writes.
-
-        Its own operator takes the strides of its argument, which in a replay may be a broadcast.
-        """
-        options = {"dtype": out.dtype, "device": out.device}
-        if out.is_contiguous() or 0 in out.stride():
-            self.record(torch.ops.aten.zeros.default, (list(out.shape),), options, out)
-            return
-        extent = 1 + sum((n - 1) * stride for n, stride in zip(out.shape, out.stride(), strict=True))
-        memory = self.fake(TensorType((extent,), out.dtype, out.device))
-        self.record(torch.ops.aten.zeros.default, ([extent],), options, memory)
-        self.record(torch.ops.aten.as_strided.default, (memory, list(out.shape), list(out.stride())), {}, out)
 
     def _number(self, value: Any) -> Tensor:
         """Record a Python number, to which dispatch has turned the 0-d tensor that torch wrapped it in, as a tensor again."""
@@ -444,44 +434,6 @@ class Trace(TorchDispatchMode):
         tensor = torch.scalar_tensor(value, dtype=_OF_NUMBER[type(value)], device="cpu")
         self.record(torch.ops.aten.scalar_tensor.default, (value,), {"dtype": tensor.dtype}, tensor)
         return tensor
-
-    def _reshaped_in_place(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Record an operator that changes its argument's shape in place (squeeze_, within matmul) as one that does not."""
-        node, pure = self.node_of(args[0]), nodes.reshaping(func)
-        before = node.meta["val"] = torch.ops.aten.alias.default(args[0])
-        before.laid = getattr(args[0], "laid", None)  # pyright: ignore[reportAttributeAccessIssue]
-        self.bind(args[0], self.graph.call_function(pure, (node, *args[1:]), kwargs))
-        out = func(*args, **kwargs)
-        self._tell(pure, (before, *args[1:]), kwargs, out)
-        return out
-
-    def _into_zeros(self, part: Tensor, value: Tensor) -> bool:
-        """Record a copy into new zeros, or a slice of them, as a clone or pad; tell whether it is one.
-
-        torch makes such of tangents, and of cotangents of real Fourier transforms. What is mapped over a batch cannot be
-        written into zeros that are not.
-        """
-        found = self._nodes[id(part)][1] if id(part) in self._nodes else None
-        if found is None or found.users or (part.shape, part.dtype) != (value.shape, value.dtype):
-            return False
-        aten = torch.ops.aten
-        if nodes.is_zeros(found):
-            with self:
-                made = aten.clone.default(value, memory_format=torch.contiguous_format)
-            self.bind(part, self.node_of(made))
-            return True
-        if found.target is not aten.slice.Tensor or len(found.args) > 4:  # by steps
-            return False
-        zeros, dim, start = cast("tuple[fx.Node, int, int]", found.args[:3])
-        if not nodes.is_zeros(zeros) or len(zeros.users) > 1:
-            return False
-        whole = zeros.meta["val"]
-        after = whole.shape[dim] - start - part.shape[dim]
-        with self:
-            made = aten.constant_pad_nd.default(value, [0, 0] * (whole.dim() - 1 - dim) + [start, after])
-        self.bind(whole, self.node_of(made))
-        self.bind(part, self.graph.call_function(aten.slice.Tensor, (self.node_of(whole), *found.args[1:])))
-        return True
 
     def emit(self, target: Callable[..., Any], args: Sequence[Any], out_types: Sequence[TensorType]) -> list[Tensor]:
         """Append a call of `target` that returns a tuple of tensors of these types, and return their fakes."""

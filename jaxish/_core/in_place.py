@@ -1,0 +1,63 @@
+"""What torch's formulas write in place, recorded as operators that do not, so that a replay may be batched or differentiated."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from . import fake_results, nodes
+from .operators import aten
+
+
+def reshaped(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Record an operator that changes its argument's shape in place (squeeze_, within matmul) as one that does not."""
+    node, pure = trace.node_of(args[0]), nodes.reshaping(func)
+    before = node.meta["val"] = aten.alias.default(args[0])
+    before.laid = getattr(args[0], "laid", None)
+    trace.bind(args[0], trace.graph.call_function(pure, (node, *args[1:]), kwargs))
+    out = func(*args, **kwargs)
+    trace.tell(pure, (before, *args[1:]), kwargs, out)
+    return out
+
+
+def copied_into_zeros(trace: Any, part: Tensor, value: Tensor) -> bool:
+    """Record a copy into new zeros, or a slice of them, as a clone or pad; tell whether it is one.
+
+    torch makes such of tangents, and of cotangents of real Fourier transforms. What is mapped over a batch cannot be
+    written into zeros that are not.
+    """
+    found = trace.made_by(part)
+    if found is None or found.users or (part.shape, part.dtype) != (value.shape, value.dtype):
+        return False
+    if nodes.is_zeros(found):
+        with trace:
+            made = aten.clone.default(value, memory_format=torch.contiguous_format)
+        trace.bind(part, trace.node_of(made))
+        return True
+    if found.target is not aten.slice.Tensor or len(found.args) > 4:  # by steps
+        return False
+    zeros, dim, start = cast("tuple[fx.Node, int, int]", found.args[:3])
+    if not nodes.is_zeros(zeros) or len(zeros.users) > 1:
+        return False
+    whole = zeros.meta["val"]
+    after = whole.shape[dim] - start - part.shape[dim]
+    with trace:
+        made = aten.constant_pad_nd.default(value, [0, 0] * (whole.dim() - 1 - dim) + [start, after])
+    trace.bind(whole, trace.node_of(made))
+    trace.bind(part, trace.graph.call_function(aten.slice.Tensor, (trace.node_of(whole), *found.args[1:])))
+    return True
+
+
+def zeros_for_writing(trace: Any, out: Tensor) -> None:
+    """Record the memory of a tangent, laid out as it is here: forward mode takes views of it by strides, and writes.
+
+    Its own operator takes the strides of its argument, which in a replay may be a broadcast.
+    """
+    options = {"dtype": out.dtype, "device": out.device}
+    if out.is_contiguous() or 0 in out.stride():
+        trace.record(aten.zeros.default, (list(out.shape),), options, out)
+        return
+    extent = 1 + sum((n - 1) * stride for n, stride in zip(out.shape, out.stride(), strict=True))
+    memory = fake_results.fake(trace.fake_mode, (extent,), out.dtype, out.device)
+    trace.record(aten.zeros.default, ([extent],), options, memory)
+    trace.record(aten.as_strided.default, (memory, list(out.shape), list(out.stride())), {}, out)
