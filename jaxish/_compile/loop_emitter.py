@@ -213,18 +213,22 @@ class Emitter:
         """Emit a loop that computes the elements of `value`, and return it read from where they are."""
         index, variables, sizes = _loop_index(value.shape)
         is_number, computed = not sizes, value.load(index)
-        lines = self.lines if self.changes(computed) else self.fixed
+        lines = self.lines_for(computed)
         if is_number:
             name = self.new_name("v")
+            if lines is self.fixed:
+                self._fixed_names.add(name)
             lines.append(f"const {C_TYPES[value.dtype]} {name} = {computed};")
         else:
             name = self.declared(value.shape, value.dtype, lines)
             lines.append(nest(variables, sizes, f"{name}[{flat_index(index, value.shape)}] = {computed};"))
-        if lines is self.fixed:
-            self._fixed_names.add(name)
         if is_number:
             return Value(value.shape, value.dtype, lambda index: name, is_held=True)
         return in_buffer(name, value.shape, value.dtype)
+
+    def lines_for(self, text: str) -> list[str]:
+        """Return where a statement belongs that reads what an expression names: before all steps if that is the same in all."""
+        return self.lines if self.changes(text) else self.fixed
 
     def changes(self, text: str) -> bool:
         """Tell whether an expression may be another in each step: whether it has a variable of the loop, or made in a step."""
@@ -249,6 +253,8 @@ class Emitter:
         name, count = self.new_name("v"), math.prod(shape)
         if lines is self.lines:
             self._arrays[name] = len(lines)
+        else:
+            self._fixed_names.add(name)
         self.work += count
         self.made["elements"] += count
         if self.made["elements"] > self._most_elements + _FEW_ELEMENTS * self.made["operations"] + self.made["room"]:

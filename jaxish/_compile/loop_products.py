@@ -29,10 +29,11 @@ def _product(
     batch = shape[0] if several else 1
     rows, columns = math.prod(shape[several : len(left.shape) - 1]), math.prod(shape[len(left.shape) - 1 :])
     places = [f"&{v.load(['0'] * len(v.shape))}" for v in map(emitter.in_order, (left, right))]
-    name, n = emitter.declared(shape, dtype), emitter.new_name("n")
+    lines = emitter.lines_for(" ".join(places))
+    name, n = emitter.declared(shape, dtype, lines), emitter.new_name("n")
     emitter.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
     given = zip([*places, name], [rows * inner, inner * columns, rows * columns], strict=True)
-    emitter.lines.append(
+    lines.append(
         f"for (int {n} = 0; {n} < {batch}; ++{n}) "
         f"product<{kind}, {rows}, {inner}, {columns}>({', '.join(f'{p}+{n}*{size}' for p, size in given)});"
     )

@@ -60,14 +60,15 @@ def _folded(
     combine = f"[]({kind} a, {kind} b) {{ return ({kind})({step.format('a', 'b')}); }}"
     value = _row_folded(emitter, x, lead, combine, f"({kind}){start}")
     free, sizes = [index[d] for d in kept], [x.shape[d] for d in kept]
-    target, loops = emitter.declared(shape, dtype), loops_over(index[:lead], x.shape[:lead])
+    lines = emitter.lines_for(value)
+    target, loops = emitter.declared(shape, dtype, lines), loops_over(index[:lead], x.shape[:lead])
     element = f"{target}[{flat_index(free, sizes)}]"
     if row and math.prod(x.shape[:lead]) == math.prod(sizes):
-        emitter.lines.append(f"{loops}{element} = {scale.format(value)};")
+        lines.append(f"{loops}{element} = {scale.format(value)};")
     else:
-        emitter.lines.append(f"{loops_over(free, sizes)}{element} = {start};")
-        emitter.lines += [f"{loops}{element} = {combine}({element}, {value});"] if row else []
-        emitter.lines.append(f"{loops_over(free, sizes)}{element} = {scale.format(element)};")
+        lines.append(f"{loops_over(free, sizes)}{element} = {start};")
+        lines += [f"{loops}{element} = {combine}({element}, {value});"] if row else []
+        lines.append(f"{loops_over(free, sizes)}{element} = {scale.format(element)};")
     return in_buffer(target, shape, dtype)
 
 
