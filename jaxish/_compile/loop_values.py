@@ -154,6 +154,8 @@ def nest(index: Sequence[str], shape: Sequence[int], statement: str) -> str:
 
 def in_one_loop(index: Sequence[str], shape: Sequence[int], text: str, name: str) -> str | None:
     """Return text with one index variable in place of several; None where some array has the elements in another order."""
+    if math.prod(shape) == 1:  # whose one index is no variable
+        return None
     rest = re.sub(rf"{re.escape(flat_index(index, shape))}\b", "@", text)
     return None if _uses(rest, index) else rest.replace("@", name)
 
