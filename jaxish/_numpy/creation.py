@@ -54,7 +54,7 @@ def array(
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "array"))
     found = _from_object(object, target, copy)
     if isinstance(found, np.ndarray):
-        return found[(None,) * (ndmin - found.ndim)]
+        return found[(None,) * (ndmin - found.ndim)]  # pyright: ignore[reportReturnType]
     if ndmin > found.ndim:
         found = Array(tensor_of(found).reshape((1,) * (ndmin - found.ndim) + found.shape), found._weak)
     if device is None:
