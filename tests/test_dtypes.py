@@ -91,3 +91,13 @@ def test_an_array_in_the_place_of_a_dtype():
             return str(np.dtype(jax.numpy.arange(3)))
 
     agree(program)
+
+
+@pytest.mark.parametrize("name", ["logical_and", "bitwise_xor", "maximum", "add", "equal", "less"])
+def test_booleans_that_are_combined_are_strong(name):
+    def program(j):
+        weak = j.numpy.asarray(1.0) < 2  # as comparisons with Python's numbers are
+        combined = getattr(j.numpy, name)
+        return weak, combined(weak, weak), j.jit(combined)(weak, weak), weak & weak, weak | weak, weak == weak, ~weak
+
+    agree(program)

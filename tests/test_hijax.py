@@ -252,3 +252,57 @@ def test_what_is_in_a_value_that_changes_in_place():
 
     agree(program)
     agree(lambda j: j.experimental.cur_qdd(j.numpy.zeros(2)))
+
+
+@pytest.mark.parametrize("x", [X, -X])
+def test_rules_of_concrete_values_are_python(x):
+    def program(j):
+        class ByCases(of(j).VJPHiPrimitive):
+            def __init__(self, aval):
+                self.in_avals, self.out_aval, self.params = (aval,), aval, {}
+                super().__init__()
+
+            def expand(self, x):
+                return j.numpy.sin(x) if x > 0 else j.numpy.cos(x)
+
+            def vjp_fwd(self, nzs_in, x):
+                return self(x), x
+
+            def vjp_bwd_retval(self, x, g):
+                return (2 * g if x > 0 else 3 * g,)
+
+            def jvp(self, primals, tangents):
+                return self(*primals), tangents[0] * (2 if primals[0] > 0 else 3)
+
+        f = lambda x: ByCases(j.typeof(x))(x)
+        x_ = j.numpy.asarray(x)
+        others = j.grad(lambda y: f(x_) * y)(x_), j.jvp(f, (x_,), (x_,)), j.jvp(lambda y: f(x_) * y, (x_,), (x_,))
+        return j.value_and_grad(f)(x_), j.grad(lambda x: x * f(x))(x_), *others
+
+    agree(program)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_linearize_by_the_methods_for_it(jitted):
+    def program(j):
+        class Sine(of(j).VJPHiPrimitive):
+            def __init__(self, aval):
+                self.in_avals, self.out_aval, self.params = (aval, aval), aval, {}
+                super().__init__()
+
+            def expand(self, x, y):
+                return j.numpy.sin(x) * y
+
+            def lin(self, nzs_in, x, y):
+                return self(x, y), (j.numpy.cos(x) * y, j.numpy.sin(x))
+
+            def linearized(self, residuals, x_dot, y_dot):
+                return sum(r * t for r, t in zip(residuals, (x_dot, y_dot)) if not isinstance(t, of(j).Zero))
+
+        f = lambda x, y: Sine(j.typeof(x))(x, y)
+        f = j.jit(f) if jitted else f
+        x, y = map(j.numpy.asarray, (X, Y))
+        found, push = j.linearize(f, x, y)
+        return found, push(x, y), j.linearize(lambda x: f(x, y), x)[1](y)
+
+    agree(program)

@@ -574,3 +574,17 @@ def test_branches_are_evaluated_with_64_bit_types_on(index):
             return core.eval_jaxpr(closed.jaxpr, closed.consts, np.int64(index), V)
 
     agree(program)
+
+
+def test_weak_types_of_what_a_jaxpr_computes():
+    def program(j):
+        def f(a, b, c):
+            sine = (j.numpy.sin(b) + 1) / 3
+            return a + 1, 2.0 * b, -a, a * b, a < b, b**2, sine, c + 1, c * b
+
+        given = j.numpy.asarray(1), j.numpy.asarray(2.0), j.numpy.zeros(2, "bfloat16")
+        jaxpr = j.make_jaxpr(f)(*given)
+        evaluated = lambda *args: j.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
+        return evaluated(*given), j.jit(evaluated)(*given), [str(a) for a in jaxpr.out_avals]
+
+    agree(program)

@@ -367,3 +367,23 @@ def test_a_graph_that_cannot_be_compiled_does_no_harm_to_those_in_its_file(monke
     while "goes on without" not in caplog.text:
         np.testing.assert_allclose(refused(X), np.cos(X + salt), rtol=1e-5, atol=1e-6)
         assert time.monotonic() < deadline
+
+
+READ_BY_CONDITIONS = {
+    "padded": lambda j, a, b: a * j.numpy.pad(b[2:], ((2, 0), (0, 0))),
+    "rolled": lambda j, a, b: a + j.numpy.roll(b, 2, 0),
+    "joined": lambda j, a, b: a + j.numpy.concatenate([b[:2], b[1:-1]]),
+    "set": lambda j, a, b: (a * 2).at[1:-1].set(b[1:-1]),
+    "chosen by place": lambda j, a, b: a + j.numpy.where(j.numpy.arange(len(a))[:, None] > 2, b, 0),
+    "gradient of parts": lambda j, a, b: j.grad(lambda x: (x[1:] * x[:-1] * b[1:]).sum())(a) + a,
+    "on the diagonal": lambda j, a, b: a[:, None, : len(a)] + j.vmap(j.numpy.diag)(b[:, : len(a)]),
+}
+
+
+@pytest.mark.parametrize("shape", [(6, 10), (9, 5), (10, 13), (6, 6)])
+def test_what_is_read_by_a_condition_in_short_loops(shape):
+    a, b = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
+    with config.jit_tier("compiled"):
+        for name, f in READ_BY_CONDITIONS.items():
+            if name != "on the diagonal" or shape[0] <= shape[1]:
+                agree(lambda j: j.jit(lambda a, b: f(j, a, b))(a, b))

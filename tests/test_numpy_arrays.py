@@ -7,6 +7,7 @@ import enum
 import fractions
 import operator
 
+import jax
 import numpy as np
 import pytest
 from expressions import agree_on
@@ -190,6 +191,14 @@ def test_arrays_of_all_that_numpy_makes_arrays_of():
         lambda jax, jnp, x: jax.jit(lambda x: jnp.array(deque([x[0], x[1]])))(x),
     ]  # fmt: skip
     check(*makers)
+
+
+def test_arrays_without_values():
+    zeros = np.zeros((2, 3), jax.dtypes.float0)
+    agree(lambda j: [j.numpy.array(zeros), j.numpy.asarray(zeros), j.numpy.array([zeros, zeros])])
+    agree(lambda j: [j.numpy.array([list(zeros)]), j.numpy.array(zeros, dtype=bool)])
+    agree(lambda j: j.tree.map(j.numpy.asarray, j.grad(lambda i: i * 2.0, allow_int=True)(3)))
+    agree(lambda j: j.numpy.array([zeros[0, 0], 1.0]))
 
 
 def test_numbers_of_classes_of_their_own():

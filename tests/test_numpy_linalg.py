@@ -143,6 +143,8 @@ def test_other_forms_of_einsum():
         lambda jax, jnp: jnp.einsum_path("ij,kj,kl->il", x, x, x)[0],
         lambda jax, jnp: jnp.einsum("ij,jk", x, 2),
         lambda jax, jnp: jnp.einsum("i", x, out=x),
+        lambda jax, jnp: jnp.einsum("ij,kj,kl->il", x, x, x, optimize=["einsum_path", (0, 1, 2)]),
+        lambda jax, jnp: jax.jit(lambda a: jnp.einsum("ij,kj,kl->il", a, a, a, optimize=[(0, 1, 2)]))(x),
         lambda jax, jnp: jax.grad(lambda a: jnp.einsum("ij,kj,kl->il", a, a, a).sum())(x),
     )
 
@@ -467,3 +469,31 @@ def test_products_of_scalars():
         ]
     )
     agree(lambda j: j.vmap(lambda a: j.numpy.tensordot(a, a, 0))(np.ones(3)))
+
+
+FFT_OPERANDS = [
+    np.ones((4, 4), np.complex64),
+    np.ones((4, 4), np.float16),
+    np.ones((4, 4), np.int32),
+    np.ones(4, np.float32),
+    np.ones((), np.float32),
+]
+ONE_AXIS = [{}, {"norm": "none"}, {"axis": 3}, {"axis": (0, 1)}, {"n": 0}, {"n": (0, 1)}]
+MORE_AXES = [
+    {},
+    {"norm": "none"},
+    {"axes": (3,)},
+    {"axes": (0, 0)},
+    {"s": (0,)},
+    {"s": (0,), "axes": (0,)},
+    {"axes": ()},
+]
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft", "hfft", "ihfft", "fftn", "rfftn", "irfftn", "fft2", "rfft2"])
+def test_fourier_transforms_refuse_what_jax_refuses(name):
+    several = name[-1] in "n2"
+    for operand in FFT_OPERANDS:
+        longer = [{"s": (2,) * (operand.ndim + 1)}] if several and operand.ndim else []
+        for options in [*(MORE_AXES if several else ONE_AXIS), *longer]:
+            agree(lambda j: getattr(j.numpy.fft, name)(operand, **options))

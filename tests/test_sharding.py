@@ -1,5 +1,6 @@
 """Arrays over the devices of one process: meshes, specs, placement, jit with shardings, shard_map and pmap, as in JAX."""
 
+import jax
 import numpy as np
 import pytest
 from oracle import agree
@@ -531,6 +532,8 @@ MAPPED = {
     "pmap, size": lambda jax, sm, P, m: jax.pmap(lambda x: x, axis_size=3)(X),
     "pmap, not mapped": lambda jax, sm, P, m: jax.pmap(lambda x: x, in_axes=None)(X),
     "pmap, nothing": lambda jax, sm, P, m: jax.pmap(lambda x: x)(),
+    "pmap, static by name": lambda jax, sm, P, m: jax.pmap(lambda x, n: x * n, static_broadcasted_argnums=1)(X, n=3),
+    "pmap, no devices": lambda jax, sm, P, m: jax.pmap(lambda x: x, devices=[])(X),
     "pmap, no function": lambda jax, sm, P, m: jax.pmap(3),
     "pmap, grad": lambda jax, sm, P, m: jax.grad(lambda x: jax.pmap(lambda x: x**2)(x).sum())(ROWS),
 }
@@ -556,6 +559,24 @@ def test_shard_map_infers_specs_of_explicit_axes():
         return np.asarray(found), str(found.sharding)
 
     agree(program)
+
+
+WRONG_SPECS = {
+    "out_specs refers to 'z'": (("x",), ("z",), ROWS),
+    "too long": (("x", None, "y"), ("x",), ROWS),
+    "not evenly divisible": (("x",), ("x",), ROWS[:3]),
+    "does not match the specs of the input": (("x",), ("x",), ROWS),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_SPECS)
+def test_wrong_specs_are_told_before_specs_that_types_do_not_have(message):
+    in_spec, out_spec, x = WRONG_SPECS[message]
+    for library in (jax, jaxish):
+        P = library.sharding.PartitionSpec
+        mapped = library.shard_map(lambda x: x, mesh=_meshes(library)[1], in_specs=P(*in_spec), out_specs=P(*out_spec))
+        with pytest.raises(ValueError, match=message):
+            mapped(library.numpy.asarray(x))
 
 
 def test_nested_pmap():

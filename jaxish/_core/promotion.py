@@ -51,7 +51,8 @@ def _alike(args: tuple[Any, ...]) -> tuple[list[Tensor], bool] | None:
     if type(first) is Array and all(type(x) is Array for x in args):
         dtype = first._tensor.dtype
         if all(x._tensor.dtype is dtype for x in args) and len({x._weak for x in args}) == 1:
-            return ([graph.lift(x._tensor) for x in args] if graph.tracing else [x._tensor for x in args]), first._weak
+            weak = first._weak and (dtype is not torch.bool or len(args) == 1)
+            return ([graph.lift(x._tensor) for x in args] if graph.tracing else [x._tensor for x in args]), weak
     return None
 
 

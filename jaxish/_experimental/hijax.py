@@ -14,15 +14,16 @@ from torch import Tensor
 from .._core import functorch, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import AbstractValue, types_of_values
-from .._core.graph import TensorType
-from .._core.levels import is_tracked
+from .._core.graph import TensorType, folds
+from .._core.levels import is_perturbed, is_tracked
 from .._core.primitive import Dims, conjugate, popped_axis
 from .._core.primitive import Primitive as Structured
 from .._core.transposition import is_linear
 from .._core.tree_util import register_pytree_node
 from .._jaxprs.primitive import Primitive
 from .._jaxprs.rules import AxisData, Zero, instantiate_zeros, primitive_jvps, primitive_transposes
-from .._transforms.custom_function import SymbolicZero, is_transforming
+from .._transforms.custom_function import SymbolicZero, concrete_level, is_transforming
+from .._transforms.custom_jvp import custom_jvp
 from .._transforms.custom_vjp import custom_vjp, custom_vjp_primal_tree_values
 from .._transforms.flat import arrays_from, as_argument
 from .._transforms.program import Program, trace_program
@@ -288,13 +289,40 @@ class VJPHiPrimitive:
         leaves, spec = tree.flatten(args)
         arrays = [as_argument(leaf, type(self).__name__) for leaf in leaves]
         self._check_arguments(arrays, spec)
-        if not is_transforming():
+        if not is_transforming() or folds(a._tensor for a in arrays):
             return self.expand(*spec.unflatten(arrays))
+        level = concrete_level()
+        if level is not None and not self._is_transposed(level):
+            if any(is_perturbed(tensor_of(a), level) for a in arrays):
+                self._refuse_types("differentiation")
+            return self._differentiated()(*spec.unflatten(arrays))
         program = trace_program(self.expand, arrays, lambda values: (spec.unflatten(values), {}), (), "expand")
         program = program.pure(type(self).__name__)
         call = _HiCall(self, program, [a.kind for a in arrays], spec)
         results = call(*program.closed.closure(), *map(tensor_of, arrays))
         return program.out_spec.unflatten(arrays_from(results, program.out_kinds))
+
+    def _is_transposed(self, level: int) -> bool:
+        return self._has("transpose") and (is_linear(level) or not self._has("vjp_fwd"))
+
+    def _refuse_types(self, what: str) -> None:
+        if any(isinstance(a, HiType) for a in (*self.in_avals_flat, *self.out_avals_flat)):
+            raise NotImplementedError(
+                f"{what} of {self}, which has values of a type of one's own, is not supported. Give the rules to a "
+                "primitive of arrays around it."
+            )
+
+    def _differentiated(self) -> custom_vjp | custom_jvp:
+        """Return the primitive as a function with the rules that the innermost level, which differentiates, asks for."""
+        forward = functorch.current_interpreter().key() == functorch.TransformType.Jvp
+        return _with_jvp(self) if forward or (self._has("lin") and not self._has("vjp_fwd")) else _with_vjp(self)
+
+    def _pushed(self, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        if self._has("jvp") or not self._has("lin"):
+            return self.jvp(primals, tangents)
+        leaves, spec = tree.flatten(tangents)
+        found, residuals, *_ = self.lin(spec.unflatten(not isinstance(t, Zero) for t in leaves), *primals)
+        return found, self.linearized(residuals, *tangents)
 
     def _check_arguments(self, arrays: Sequence[Array], spec: tree.Spec) -> None:
         wanted = [low for aval in self.in_avals_flat for low in (aval.lo_ty() if isinstance(aval, HiType) else [aval])]
@@ -361,26 +389,16 @@ class _HiCall(Structured):
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         level = functorch.peek_interpreter_stack()
-        if level is None or level.key() != functorch.TransformType.Grad or self._is_transposed(level.level()):
+        if level is None or level.key() != functorch.TransformType.Grad or self.prim._is_transposed(level.level()):
             return super().__call__(*inputs)
         if not any(is_tracked(t, level.level()) for t in inputs):
             return super().__call__(*inputs)
-        self._refuse_types("reverse-mode differentiation")
-        found = tree.flatten(_with_vjp(self.prim)(*self._arguments(inputs)))[0]
+        self.prim._refuse_types("reverse-mode differentiation")
+        found = tree.flatten(self.prim._differentiated()(*self._arguments(inputs)))[0]
         return [tensor_of(as_array(x)) for x in found]
 
-    def _is_transposed(self, level: int) -> bool:
-        return self.prim._has("transpose") and (is_linear(level) or not self.prim._has("vjp_fwd"))
-
-    def _refuse_types(self, what: str) -> None:
-        if any(isinstance(a, HiType) for a in (*self.prim.in_avals_flat, *self.prim.out_avals_flat)):
-            raise NotImplementedError(
-                f"{what} of {self.prim}, which has values of a type of one's own, is not supported. Give the rules to a "
-                "primitive of arrays around it."
-            )
-
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        self._refuse_types("vmap")
+        self.prim._refuse_types("vmap")
         axis = AxisData(popped_axis(), size)
         given = self.spec.unflatten(dims[self.captured :])
         found, out_dims = self.prim.batch(axis, self._arguments(inputs), given)
@@ -388,18 +406,11 @@ class _HiCall(Structured):
         return [tensor_of(as_array(x)) for x in tree.flatten(found)[0]], flat
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
-        self._refuse_types("forward-mode differentiation")
+        self.prim._refuse_types("forward-mode differentiation")
         arrays = arrays_from(primals[self.captured :], self.kinds)
         moving = tangents[self.captured :]
         given = [Zero.from_primal_value(a) if t is None else Array(t) for t, a in zip(moving, arrays, strict=True)]
-        directions = self.spec.unflatten(given)
-        if self.prim._has("jvp") or not self.prim._has("lin"):
-            _, found = self.prim.jvp(self.spec.unflatten(arrays), directions)
-        else:
-            _, residuals, *_ = self.prim.lin(
-                self.spec.unflatten(t is not None for t in moving), *self.spec.unflatten(arrays)
-            )
-            found = self.prim.linearized(residuals, *directions)
+        _, found = self.prim._pushed(self.spec.unflatten(arrays), self.spec.unflatten(given))
         leaves = tree.broadcast_prefix(found, self.out_spec, is_leaf=_is_no_array)
         return [None if _is_no_array(x) else tensor_of(as_array(x)) for x in leaves]
 
@@ -443,6 +454,20 @@ def _with_vjp(prim: VJPHiPrimitive) -> custom_vjp:
 
     called = custom_vjp(lambda *args: prim(*args))
     called.defvjp(fwd, bwd, symbolic_zeros=True)
+    return called
+
+
+def _with_jvp(prim: VJPHiPrimitive) -> custom_jvp:
+    """Return the primitive as a function whose derivative is its forward method, in reverse mode the transpose of that."""
+
+    def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        leaves, spec = tree.flatten(tangents)
+        given = spec.unflatten(Zero(t.aval) if isinstance(t, SymbolicZero) else t for t in leaves)
+        found, directions = prim._pushed(primals, given)
+        return found, _without_zeros(directions)
+
+    called = custom_jvp(lambda *args: prim(*args))
+    called.defjvp(rule, symbolic_zeros=True)
     return called
 
 

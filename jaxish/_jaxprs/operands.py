@@ -27,16 +27,16 @@ def as_laid(type: ShapedArray, tensor: Tensor) -> ShapedArray:
     return placed.update(memory_space=memories.space_of(sharding.memory_kind))
 
 
-def literal(value: Any, dtype: np.dtype) -> Literal:
+def literal(value: Any, dtype: np.dtype, weak: bool = False) -> Literal:
     """Return a number as a literal of this dtype."""
-    return Literal(np.asarray(value).astype(dtype)[()], ShapedArray((), dtype))
+    return Literal(np.asarray(value).astype(dtype)[()], ShapedArray((), dtype, weak))
 
 
 def converted(r: Any, x: Any, dtype: Any) -> Atom:
     """Return an atom or a number as an atom of this dtype."""
     dtype = np.dtype(dtype)
     if not isinstance(x, Var | Literal):
-        return literal(x, dtype)
+        return literal(x, dtype, True)
     if x.aval.dtype == dtype:
         return x
     if isinstance(x, Literal):

@@ -157,11 +157,11 @@ def _filled(value: Any) -> Rule:
 def _full(r: Any, out: ShapedArray, _: Any, value: Any, **__: Any) -> Atom | None:
     if isinstance(value, Var | Literal):
         return None
-    return expanded(r, literal(value, out.dtype), tuple(out.shape))
+    return expanded(r, literal(value, out.dtype, not out.shape), tuple(out.shape))  # a number is as in `_scalar`
 
 
 def _scalar(r: Any, out: ShapedArray, value: Any, **_: Any) -> Atom:
-    return literal(value, out.dtype)
+    return literal(value, out.dtype, True)  # what is promoted otherwise shows it by `convert_element_type`
 
 
 def _bits(r: Any, out: ShapedArray, x: Atom, dtype: torch.dtype) -> Atom | None:

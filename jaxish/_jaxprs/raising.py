@@ -20,7 +20,7 @@ from .._core.avals import ShapedArray
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.operations import Keys, Operation
 from .ir import Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
-from .operands import aligned, as_laid, aval_of, converted, expanded
+from .operands import aligned, as_laid, aval_of, converted, expanded, literal
 from .operators import aten, reshaped, rule_for
 from .primitive import Primitive, named
 
@@ -86,8 +86,11 @@ class _Raising:
     def _output(self, atom: Atom, known: Any) -> Atom:
         if known is not None and isinstance(known.dtype, dtypes.ExtendedDType):
             return self._key(atom, known.dtype)
-        if known is not None and known.weak_type and isinstance(atom, Var) and not atom.aval.weak_type:
-            atom.aval = ShapedArray(known.shape, known.dtype, True)
+        if known is None or not isinstance(atom.aval, ShapedArray) or atom.aval.weak_type == known.weak_type:
+            return atom
+        if isinstance(atom, Literal):
+            return literal(atom.val, known.dtype, known.weak_type)
+        atom.aval = atom.aval.update(weak_type=known.weak_type)
         return atom
 
     def _raised(self, node: fx.Node) -> Any:
@@ -204,7 +207,11 @@ class _Raising:
     def emit_several(
         self, name: str, invars: Sequence[Atom], params: dict[str, Any], types: Sequence[ShapedArray]
     ) -> list[Var]:
-        """Append an equation with results of these types, and return them."""
+        """Append an equation with results of these types, which are weak where all operands are, and return them."""
+        if name not in _STRONG and invars and all(_is_weak(x) for x in invars[name == "select_n" :]):
+            types = [t.update(weak_type=True) for t in types]
+        else:
+            invars = [literal(x.val, x.aval.dtype) if isinstance(x, Literal) and _is_weak(x) else x for x in invars]
         outvars = [Var(type) for type in types]
         self._append(JaxprEqn(list(invars), outvars, named(name), params))
         return outvars
@@ -216,6 +223,30 @@ class _Raising:
     def _append(self, eqn: JaxprEqn) -> None:
         self.eqns.append(eqn)
         self._writers.update(dict.fromkeys(eqn.outvars, eqn))
+
+
+# What gives strong types, or those of its parameters, whatever its operands are.
+_STRONG = frozenset(
+    [
+        "argmax",
+        "argmin",
+        "bitcast_convert_type",
+        "convert_element_type",
+        "reduce_and",
+        "reduce_or",
+        "reduce_xor",
+        "random_bits",
+        "random_fold_in",
+        "random_seed",
+        "random_split",
+        "random_unwrap",
+        "random_wrap",
+    ]
+)
+
+
+def _is_weak(atom: Atom) -> bool:
+    return isinstance(atom.aval, ShapedArray) and atom.aval.weak_type
 
 
 # What puts the new value of a view into that of its memory.

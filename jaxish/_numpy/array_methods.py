@@ -82,7 +82,7 @@ def _binary(
                     and (x.dim() == y.dim() or _rank_promotion.value == "allow")
                 ):
                     try:
-                        return Array(fast(x, y), self._weak and other._weak)
+                        return Array(fast(x, y), self._weak and other._weak and x.dtype is not torch.bool)
                     except RuntimeError:
                         graph.check_alive(x)
                         return slow(self, other)
@@ -138,7 +138,7 @@ def _comparison(
                     and (x.dim() == y.dim() or _rank_promotion.value == "allow")
                 ):
                     try:
-                        return Array(fast(x, y), self._weak and other._weak)
+                        return Array(fast(x, y), self._weak and other._weak and x.dtype is not torch.bool)
                     except RuntimeError:
                         graph.check_alive(x)
                         return slow(self, other)

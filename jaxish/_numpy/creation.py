@@ -53,6 +53,8 @@ def array(
         return laid_over(out_sharding, "array", array(object, dtype, copy=copy, ndmin=ndmin, device=device))
     target = None if dtype is None else dtypes.to_torch(dtypes.requested_dtype(dtype, "array"))
     found = _from_object(object, target, copy)
+    if isinstance(found, np.ndarray):
+        return found[(None,) * (ndmin - found.ndim)]  # pyright: ignore[reportReturnType]
     if ndmin > found.ndim:
         found = Array(tensor_of(found).reshape((1,) * (ndmin - found.ndim) + found.shape), found._weak)
     if device is None:
@@ -73,7 +75,8 @@ def asarray(
     return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
 
-def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
+def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Any:
+    """Return `x` as an array of a dtype, if one is given; what is of float0 is NumPy's everywhere."""
     if isinstance(x, Array):
         refuse("array", (x,))
         t = tensor_of(x)
@@ -89,7 +92,8 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Array:
         _note_transfer(x)
         return Array(_python_scalar(x, target))
     if isinstance(x, np.ndarray | np.generic):
-        return _from_ndarray(np.asarray(x), target)
+        values = np.asarray(x)
+        return values if target is None and values.dtype == dtypes.float0 else _from_ndarray(values, target)
     if hasattr(x, "__jax_array__"):
         return _from_object(x.__jax_array__(), target, copy)
     if isinstance(x, list | tuple):
@@ -121,7 +125,7 @@ def _python_scalar(x: Any, target: torch.dtype) -> Tensor:
 
 
 def _from_ndarray(values: np.ndarray, target: torch.dtype | None) -> Array:
-    if values.dtype.kind in "OSU" and target is not None:
+    if target is not None and (values.dtype.kind in "OSU" or values.dtype == dtypes.float0):
         values = values.astype(dtypes.TO_NUMPY[target])
     if values.dtype.kind not in "biufcV" or (values.dtype.kind == "V" and values.dtype not in dtypes.TO_TORCH):
         raise TypeError(
@@ -136,8 +140,10 @@ def _from_ndarray(values: np.ndarray, target: torch.dtype | None) -> Array:
     return Array(convert(from_numpy(values), dtypes.TO_TORCH[dtype]))
 
 
-def _from_sequence(x: Any, target: torch.dtype | None) -> Array:
+def _from_sequence(x: Any, target: torch.dtype | None) -> Any:
     leaves = _leaves(x)
+    if target is None and leaves and all(getattr(leaf, "dtype", None) == dtypes.float0 for leaf in leaves):
+        return np.array(_plain(x), dtypes.float0)
     if target is None:
         target = _common_dtype(leaves)
     if not any(isinstance(leaf, Array) for leaf in leaves):

@@ -125,6 +125,10 @@ def _by_path(
     )[1]
     rest = list(found)
     for places, _, step, *_ in steps:
+        if len(places) > 2:
+            raise NotImplementedError(
+                f"einsum does not contract {len(places)} operands at once, as the path {optimize} says. Give a path of pairs."
+            )
         taken = [rest.pop(i) for i in places]
         terms, made = step.split("->")
         rest.append(contract(terms.split(","), made, taken))

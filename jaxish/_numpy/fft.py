@@ -18,14 +18,22 @@ from .manipulation import reshape, roll, shape
 _NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
 
 
-def _operand(function: str, a: Any, real: bool) -> Tensor:
+def _operand(function: str, a: Any) -> Tensor:
     check_arraylike(f"jnp.fft.{function}", a)
     (t,), _ = promote_inexact(function, a)
-    if t.dtype.itemsize == 2 and t.is_floating_point():
-        t = t.to(torch.float32)
+    return t
+
+
+def _wide(function: str, t: Tensor, real: bool) -> Tensor:
     if real and t.is_complex():
         raise ValueError(f"only real valued inputs supported for {function}; got {dtypes.TO_NUMPY[t.dtype]}")
-    return t
+    if t.dtype.itemsize > 2 or t.is_complex():
+        return t
+    if real:
+        raise ValueError(
+            f"{function} takes float32 or float64, and got {dtypes.TO_NUMPY[t.dtype]}. Convert it by astype."
+        )
+    return t.to(torch.float32)
 
 
 def _norm(function: str, norm: str | None) -> str:
@@ -37,18 +45,18 @@ def _norm(function: str, norm: str | None) -> str:
 def _one(
     function: str, transform: Callable[..., Tensor], a: Any, n: int | None, axis: Any, norm: str | None, real: bool
 ) -> Array:
-    t = _operand(function, a, real)
-    kind = _norm(function, norm)
+    t = _operand(function, a)
     if isinstance(axis, tuple | list):
         raise ValueError(
             f"jax.numpy.fft.{function} does not support multiple axes. Please use jax.numpy.fft.{function}n."
         )
     if axis is None:
         raise ValueError(f"jax.numpy.fft.{function} does not support axis=None.")
-    (place,) = canonical_axes(axis, t.dim(), error=IndexError if "hfft" in function else ValueError)
     if n is not None and index_of(n) < 1:
-        raise ValueError(f"Shape should be non-negative, got {[n]}.")
-    return Array(_transformed(transform, t, n, place, kind))
+        raise ValueError(f"Shape should be positive, got {[n]}.")
+    (place,) = canonical_axes(axis, t.dim(), error=IndexError if "hfft" in function else ValueError)
+    t = _wide(function, t, real)
+    return Array(_transformed(transform, t, n, place, _norm(function, norm)))
 
 
 def _transformed(transform: Callable[..., Tensor], t: Tensor, sizes: Any, axes: Any, norm: str) -> Tensor:
@@ -72,22 +80,28 @@ def _many(
     real: bool,
     rank: int | None,
 ) -> Array:
-    t = _operand(function, a, real)
-    kind = _norm(function, norm)
+    t = _operand(function, a)
     if rank is not None and (axes is None or len(axes) != rank):
         raise ValueError(f"jax.numpy.fft.{function} only supports {rank} axes. Got axes = {axes!r}.")
+    if s is not None and any(static_int(n, "s") < 1 for n in s):
+        raise ValueError(f"Shape should be positive, got {list(s)}.")
     if s is not None and axes is not None and len(tuple(s)) != len(tuple(axes)):
         raise ValueError(f"Shape and axes must have the same length; got s={s}, axes={axes}.")
-    if axes is None:
-        places = tuple(range(t.dim())) if s is None else tuple(range(t.dim() - len(tuple(s)), t.dim()))
-    else:
+    if axes is not None:
         places = tuple(canonical_axis(d, t.dim()) for d in axes)
         if len(set(places)) < len(places):
             raise ValueError(f"jax.numpy.fft.{function} does not support repeated axes. Got axes {list(axes)}.")
-    if s is not None and any(static_int(n, "s") < 1 for n in s):
-        raise ValueError(f"Shape should be non-negative, got {list(s)}.")
-    if not places:
-        return Array(t.to(dtypes.TO_TORCH[dtypes.to_complex(dtypes.TO_NUMPY[t.dtype])]))
+    else:
+        count = t.dim() if s is None else len(tuple(s))
+        if count > t.dim():
+            raise ValueError(
+                f"jax.numpy.fft.{function} has more sizes, {s}, than its operand of shape {tuple(t.shape)} has axes."
+            )
+        places = tuple(range(t.dim() - count, t.dim()))
+    kind = _norm(function, norm)
+    if not places and not (real and t.is_complex()):
+        return Array(t if real else t.to(dtypes.TO_TORCH[dtypes.to_complex(dtypes.TO_NUMPY[t.dtype])]))
+    t = _wide(function, t, real)
     return Array(_transformed(transform, t, None if s is None else tuple(s), places, kind))
 
 

@@ -150,6 +150,7 @@ class _ShardMap:
         self.output: Output | None = None
 
     def __call__(self, args: tuple[Any, ...], in_specs: Any, out_specs: Any) -> Any:
+        self._check_specs(tree.flatten(out_specs, _is_none)[0], "out_specs")
         leaves, spec = tree.flatten(args)
         if in_specs is Infer:
             inputs: list[PartitionSpec | None] = [self._inferred(as_array(leaf)) for leaf in leaves]
@@ -158,8 +159,10 @@ class _ShardMap:
         specs = {i: s for i, s in enumerate(inputs) if s is not None}
         given = {i: as_array(leaves[i]) for i in specs}
         for i, array in given.items():
+            self._check_argument(array, specs[i], i)
+        for i, array in given.items():
             self._check_lies(array, specs[i])
-        split = [self._split(a, specs[i], i) for i, a in given.items()]
+        split = [self._split(a, specs[i]) for i, a in given.items()]
         inspect.signature(self.f).bind(*args)
         kinds = [a.kind for a in given.values()]
 
@@ -197,8 +200,12 @@ class _ShardMap:
         return outer.update(axis_types=tuple(AxisType.Manual if n in self.names else t for n, t in kinds))
 
     def _specs(self, given: Any, value: Any, what: str) -> list[PartitionSpec | None]:
-        found = broadcast_prefix(given, tree.flatten(value)[1], f"shard_map {what}", is_leaf=lambda s: s is None)
-        for spec in found:
+        found = broadcast_prefix(given, tree.flatten(value)[1], f"shard_map {what}", _is_none)
+        self._check_specs(found, what)
+        return found
+
+    def _check_specs(self, specs: Iterable[Any], what: str) -> None:
+        for spec in specs:
             if spec is not None and not isinstance(spec, PartitionSpec):
                 raise TypeError(
                     f"shard_map {what} argument must be a pytree of `jax.sharding.PartitionSpec` instances, but: "
@@ -212,7 +219,6 @@ class _ShardMap:
                     )
             if spec is not None and (spec.unreduced or spec.reduced):
                 self._check_sums(what)
-        return found
 
     def _check_sums(self, what: str) -> None:
         if len(self.names) < len(self.mesh.axis_names):
@@ -248,9 +254,8 @@ class _ShardMap:
             "inputs, you can use `jax.reshard` on the arguments and then pass those args to shard_map."
         )
 
-    def _split(self, array: Array, spec: PartitionSpec, position: int) -> tuple[Tensor, dict[Hashable, int]]:
+    def _split(self, array: Array, spec: PartitionSpec) -> tuple[Tensor, dict[Hashable, int]]:
         """Return the tensor with a dimension of its own for each mesh axis that splits it, and which these are."""
-        self._check_argument(array, spec, position)
         tensor = self._laid(tensor_of(array), spec)
         sizes, where = [], {}
         for dim, size in enumerate(tensor.shape):
@@ -412,6 +417,8 @@ def pmap(
     """
     check_callable(fun)
     _refuse_processes("pmap")
+    if devices is not None and not devices:
+        raise ValueError("pmap's devices are none; give at least one, or None for the first ones that there are.")
     statics, donated = _positions(static_broadcasted_argnums), _positions(donate_argnums)
 
     def lanes(*args: Any, **kwargs: Any) -> Any:
@@ -430,6 +437,11 @@ def pmap(
 
     @wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        if any(i >= len(args) for i in statics):
+            raise ValueError(
+                f"The pmapped function {name_of(fun)} has static_broadcasted_argnums={statics} and was called with "
+                f"{len(args)} positional arguments. Pass static arguments by position."
+            )
         size = _size_of(args, kwargs, in_axes, statics, axis_size)
         mesh = _pmap_mesh(size, devices, backend, axis_name)
         result = jitted(*args, **kwargs)
