@@ -57,6 +57,7 @@ def play_gpu(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cuda_graphs, "_current_stream", lambda index: PlayedGraph.recording)
     patch.setattr(accelerator, "is_gpu", lambda device: True)
     patch.setattr(executable.Executable, "_may_be_written", lambda self: False)
+    patch.setattr(executable.Executable, "compile_pieces", lambda self, is_for_now=True: False)
     for name in ("ready", "upcoming"):
         patch.setattr(native_loop, name, lambda *given, **options: None)
 

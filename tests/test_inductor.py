@@ -8,6 +8,7 @@ import torch
 from oracle import agree
 
 import jaxish
+from jaxish._compile import piecewise
 
 pytestmark = pytest.mark.usefixtures("compiled")
 RANDOM = np.random.RandomState(0)
@@ -160,6 +161,7 @@ def test_what_others_draw_meanwhile_does_not_come_again(monkeypatch):
     """A DataLoader's order, or dropout's masks: the generators are the process's."""
     import torch._inductor.compile_fx as compile_fx
 
+    monkeypatch.setattr(piecewise, "LEAST_IN_ROWS", 2)  # so that pieces are never enough
     compile_fx_inner, drawn = compile_fx.compile_fx_inner, []
 
     def beside_another_thread(*given, **options):

@@ -109,10 +109,9 @@ class Executable:
             if self._is_compiled:  # another thread was here
                 return
             try:
-                with monitoring.timed(monitoring.COMPILE):
-                    whole = self._whole()
-                    if whole is not None or not self.compile_pieces(is_for_now=False):
-                        self._use(whole or self._from_backend())
+                whole = self._whole()
+                if whole is not None or not self.compile_pieces(is_for_now=False):
+                    self._use(whole or self._from_backend())
             except cache.Unusable as error:
                 cache.warn(str(error))
                 self._use(self.direct)
@@ -123,7 +122,7 @@ class Executable:
         self._request = request = self.request()
         if not request.is_worthwhile():
             return _unfused(self.body.module)
-        with progress.told(self.name):
+        with progress.told(self.name), monitoring.timed(monitoring.COMPILE):
             run = request.compile()
         types = (*self.body.in_types, *self.body.out_types)
         return run if processes.are_several() else cuda_graphs.recorded(run, self._use, types)
@@ -136,7 +135,8 @@ class Executable:
         if not self._may_be_written():
             return None
         try:
-            return self._in_writing().run_when_compiled()
+            with monitoring.timed(monitoring.COMPILE):
+                return self._in_writing().run_when_compiled()
         except Unsupported:
             return None
 
@@ -221,8 +221,10 @@ class Executable:
         if self.backend != registry.DEFAULT or self._is_cut:
             return False
         self._is_cut = True
+        with monitoring.timed(monitoring.LOWER):
+            body = lowering.spelled_out(self.body, PIECES)
         with monitoring.timed(monitoring.COMPILE):
-            found = piecewise.compiled(lowering.spelled_out(self.body, PIECES), self.name, is_for_now)
+            found = piecewise.compiled(body, self.name, is_for_now)
         if found is None:
             return False
         self._in_pieces = _unfused(found.module)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from .._core import monitoring
 from .._core.graph import Graph
 from . import loop_compiler, loop_sources, native_loop
 from .loop_compiler import Build, NativeLoop, packer
@@ -59,7 +60,8 @@ class Whole:
         return found
 
     def _source(self) -> Source:
-        return loop_sources.graph_source(self._body, self._name).apart()
+        with monitoring.timed(monitoring.LOWER):
+            return loop_sources.graph_source(self._body, self._name).apart()
 
     def _function(self) -> Callable[..., Sequence[Tensor]] | None:
         found = self._found
