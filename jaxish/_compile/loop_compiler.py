@@ -21,9 +21,6 @@ from . import lapack, progress
 # More flags for the compiler: the harness in tests/differential has the loops that it runs checked as they run.
 extra_flags: list[str] = []
 
-# Of a loop of few steps, unrolled, in another one GCC (12) makes vectors with the masks of what is read by a condition
-# permuted: `y[i] = a[i] + (c[i] > 0 ? b[i] : 0)` of 6 x 10 elements has zeros in place of some of b.
-_FUNCTION, _READS_BY_CHOICE, _NO_UNROLLING = 'extern "C" void', ") ? (", "--param=max-completely-peel-times=1"
 _OPENMP = "-fopenmp"  # torch's own, where it is called libgomp.so.1; a compiler without it ignores the pragma
 
 
@@ -104,8 +101,6 @@ def _command(compiler: str, source: str) -> list[str]:
     command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
     if len(source) > _LONG:
         command += ["-fno-gcse", "-fno-gcse-after-reload"]
-    if _READS_BY_CHOICE in source[source.find(_FUNCTION) :]:
-        command.append(_NO_UNROLLING)
     if "#pragma omp" in source:
         command.append(_OPENMP)
     return command
