@@ -51,6 +51,30 @@ def test_sums(axis):
     agree(lambda jax, xs: jax.jit(lambda xs: [sums(jax.numpy, x, axis) for x in xs])(xs), arrays, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int8"])
+@pytest.mark.parametrize("shape", [(40, 16), (40, 20), (6, 10), (9, 5), (7, 33)])
+def test_what_is_read_by_a_condition(shape, dtype, monkeypatch):
+    monkeypatch.setattr(loop_blocks, "_IN_BLOCK", 64)
+    monkeypatch.setattr(loop_blocks, "_FEW", 8)
+    a, b = (RANDOM.normal(size=(2, *shape)) * 5).astype(dtype)
+
+    def program(jax, a, b):
+        jnp, row = jax.numpy, jax.numpy.arange(len(a))[:, None]
+
+        def function(a, b):
+            found = [
+                jnp.where(row > 2, b, a * 2),
+                jnp.where(a[:, :1].real > 0, b, 0),
+                jnp.pad(b[2:], ((2, 0), (0, 0))) + a,
+            ]
+            return [x.sum(axis) for x in found for axis in (0, 1, None)]
+
+        with jax.enable_x64(dtype == "float64"):
+            return jax.jit(function)(a, b)
+
+    agree(program, a, b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (1, 2), (0, 2)])
 def test_other_dimensions_and_views(axis):
     x = numbers("float32", 6, 7, 35)

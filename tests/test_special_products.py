@@ -1,4 +1,4 @@
-"""Products of numbers and booleans are selections, as XLA has them: what is NaN or infinite where a mask is false."""
+"""Products that are something simpler: those of numbers and booleans selections, as XLA has them, of columns and rows elementwise."""
 
 import numpy as np
 import pytest
@@ -72,3 +72,15 @@ def test_masks_of_numpy_and_strict_promotion():
             return jax.numpy.asarray(x) * jax.numpy.asarray(m)
 
     agree(strict, x, MASK)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32"])
+def test_products_of_columns_and_rows(dtype, tier):
+    values = np.array([0, 1, -2, 3, 4] if dtype == "int32" else [0, np.inf, np.nan, -1, 2])
+    column, row = values[:, None].astype(dtype), values[None, ::-1].astype(dtype)
+
+    def program(jax, a, b):
+        several = lambda a, b: jax.vmap(lambda c: (c * a) @ b)(jax.numpy.asarray([1, 2], dtype))
+        return jax.jit(lambda a, b: (a @ b, several(a, b), b @ a, a[:, :0] @ b[:0]))(a, b)
+
+    agree(program, column, row)

@@ -220,11 +220,11 @@ class Executable:
         """
         if self.backend != registry.DEFAULT or self._is_cut:
             return False
-        self._is_cut = True
         with monitoring.timed(monitoring.LOWER):
             body = lowering.spelled_out(self.body, PIECES)
         with monitoring.timed(monitoring.COMPILE):
             found = piecewise.compiled(body, self.name, is_for_now)
+        self._is_cut = True  # not before: a fork's child has none of it if its parent was not done
         if found is None:
             return False
         self._in_pieces = _unfused(found.module)

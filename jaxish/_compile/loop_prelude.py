@@ -225,14 +225,15 @@ static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x
   return int64_t(uint64_t(x0) << 32 | x1);
 }
 #define LANE [&](int l) __attribute__((always_inline))
-template <int lanes, class T, class F> static inline void for_each(F lane) {
-  if constexpr (lanes * sizeof(T) > 64) for (int l = 0; l < lanes; ++l) lane(l);
-  // GCC (12) would unroll a loop of so few steps before it looks for vectors, of which it then finds none of comparisons.
+template <int lanes, class F> static inline void for_each(F lane) {
+  if constexpr (lanes > 16) for (int l = 0; l < lanes; ++l) lane(l);
+  // GCC (12) would unroll a loop of so few steps before it looks for vectors: of comparisons it finds none then, of what is
+  // read by a condition wrong ones (loop_unrolling.py).
   else _Pragma("GCC unroll 1") for (int l = 0; l < lanes; ++l) lane(l);
 }
 template <int lanes, class T, class F> static inline T one_of(T* parts, F step) {
   if constexpr (lanes > 1) {
-    for_each<lanes / 2, T>(LANE { parts[l] = step(parts[l], parts[lanes / 2 + l]); });
+    for_each<lanes / 2>(LANE { parts[l] = step(parts[l], parts[lanes / 2 + l]); });
     return one_of<lanes / 2>(parts, step);
   } else {
     return parts[0];
@@ -254,11 +255,11 @@ template <int n, class T, class F, class E> static inline T folded(T start, F st
   } else {
     ALIGNED T parts[lanes];
     for (int l = 0; l < lanes; ++l) parts[l] = start;
-    for (int i = 0; i + lanes <= n; i += lanes) for_each<lanes, T>(LANE { parts[l] = step(parts[l], element(i + l)); });
+    for (int i = 0; i + lanes <= n; i += lanes) for_each<lanes>(LANE { parts[l] = step(parts[l], element(i + l)); });
     if constexpr (n % lanes > 0) {
       constexpr int half = vector / 2 < lanes ? vector / 2 : lanes, rest = next_power_of_two(n % lanes);
       constexpr int last = rest < half ? half : rest;
-      for_each<last, T>(LANE {
+      for_each<last>(LANE {
         const T stepped = step(parts[l], element(n - last + l));
         parts[l] = l >= last - n % lanes ? stepped : parts[l];
       });
@@ -297,14 +298,14 @@ static inline void onto_columns(T* totals, int first, int end, F step, E element
     for (int c = 0; c < width / lanes; ++c, column += lanes) {
       for (int l = 0; l < lanes; ++l) parts[l] = totals[column + l];
       int i0 = first;
-      if constexpr (lanes * sizeof(T) <= 64)  // of a single vector GCC stores the totals in each step
+      if constexpr (lanes <= 16)  // of a loop that is not unrolled GCC stores the totals in each step
         for (; i0 + 4 <= end; i0 += 4)
-          for_each<lanes, T>(LANE {
+          for_each<lanes>(LANE {
             const int c = column + l;
             const T two = step(element(i0, c), element(i0 + 1, c));
             parts[l] = step(parts[l], step(two, step(element(i0 + 2, c), element(i0 + 3, c))));
           });
-      for (; i0 < end; ++i0) for_each<lanes, T>(LANE { parts[l] = step(parts[l], element(i0, column + l)); });
+      for (; i0 < end; ++i0) for_each<lanes>(LANE { parts[l] = step(parts[l], element(i0, column + l)); });
       for (int l = 0; l < lanes; ++l) totals[column + l] = parts[l];
     }
     onto_columns<width % lanes, lanes / 2>(totals, first, end, step, element, column);

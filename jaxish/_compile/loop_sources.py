@@ -5,7 +5,7 @@ What is written out within, step by step, loop_nodes.py says. Raises `Unsupporte
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,6 +20,7 @@ from .loop_nodes import value_of
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
 from .loop_ranges import in_ranges
+from .loop_unrolling import not_unrolled
 from .loop_values import Unsupported, Value, in_buffer
 
 # Index variables are int.
@@ -300,7 +301,7 @@ def _function(
     name: str = "loop",
 ) -> str:
     """Return the function of this name, or a part of it that the `caller` calls."""
-    text = _aligned("\n    ".join(_not_unrolled(map(in_ranges, body))))
+    text = _aligned("\n    ".join(not_unrolled(map(in_ranges, body))))
     shifts = [
         f"const int32_t shift_{d} = shifts[{d}];"
         for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
@@ -314,32 +315,6 @@ def _function(
     head = _aligned("\n  ".join([*given, *shifts, *declared]))
     signature = _PART if caller else _WHOLE.format(name)
     return f"{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
-
-
-_LOOP = re.compile(r"for \(int (\w+) = (\d+|first(?:\*\d+)?); \1 < (\d+|end(?:\*\d+)?); ")
-_HEIGHT = re.compile(r"const int first = block\*(\d+)")  # of a block of rows
-_MOST_UNROLLED = 16  # steps of a loop
-
-
-def _not_unrolled(lines: Iterable[str]) -> Iterator[str]:
-    """Yield statements, those that read by a condition with short loops that stay as they are.
-
-    Of a loop of up to 16 steps, unrolled in another one, GCC (12) makes vectors of both, with the masks of such reads permuted:
-    `y[i*10+j] = a[i*10+j] + (c[i] > 0 ? b[i*10+j] : 0)` of 6 x 10 elements has zeros in place of some of b.
-    """
-    height = 1
-
-    def kept(loop: re.Match[str]) -> str:
-        first, end = loop[2], loop[3]
-        count = (
-            int(end) - int(first) if end.isdigit() and first.isdigit() else height * int(first.partition("*")[2] or 1)
-        )
-        return f'_Pragma("GCC unroll 1") {loop[0]}' if count <= _MOST_UNROLLED else loop[0]
-
-    for line in lines:
-        if block := _HEIGHT.match(line):
-            height = int(block[1])
-        yield _LOOP.sub(kept, line) if ") ? (" in line else line
 
 
 def _aligned(text: str) -> str:

@@ -132,9 +132,8 @@ def _searched(edges: Tensor, values: Tensor, right: bool) -> Tensor:
 
 def _bisected(edges: Tensor, values: Tensor, right: bool) -> Tensor:
     """Return the places by bisection without branches, one compiled loop: torch.searchsorted takes four times as long."""
-    dtype = (
-        torch.int32 if edges.shape[0] < 1 << 30 else torch.int64
-    )  # vectors of which have as many elements as the values'
+    # Of 32 bits, as most values have: vectors of both have as many elements.
+    dtype = torch.int32 if edges.shape[0] < 1 << 30 else torch.int64
     place, step = torch.zeros_like(values, dtype=dtype), 1 << (edges.shape[0].bit_length() - 1)
     while step:
         tried = place + step

@@ -67,13 +67,13 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return x * y, element by element; the logical and of booleans."""
     if not graph.tracing:
         mask, other = (x, y) if _is_mask(x) else (y, x)
-        if _is_mask(mask) and (selected := _respelled(mask, other)) is not None:
+        if _is_mask(mask) and (selected := _selected(mask, other)) is not None:
             return selected
     a, b, weak = pair("multiply", x, y)
     return Array(unsigned.mul(a, b), weak)
 
 
-def _respelled(mask: Array | np.ndarray, x: Any) -> Array | None:
+def _selected(mask: Array | np.ndarray, x: Any) -> Array | None:
     """Return the product with a mask, if it is one that graphs compute by selection."""
     if type(x) is Array and x._tensor.dtype not in special_products.DTYPES:
         return None
