@@ -192,6 +192,22 @@ def test_what_is_written_in_place_is_read_in_the_programs_order():
         torch.testing.assert_close(result, wanted)
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_derivatives_that_torch_writes_in_place_are_part_of_pieces(mapped):
+    def program(xp):
+        gradient = xp.grad(lambda x, y: (xp.numpy.minimum(x * y, xp.numpy.clip(y, -0.5, 0.5) * x) ** 2).sum(), (0, 1))
+        return xp.vmap(gradient, 1, 1) if mapped else gradient
+
+    x, y = RANDOM.normal(size=(2, 20, 7)).astype(np.float32)
+    body = graph_of(program(jaxish), x, y)
+    assert not any(node.meta.get("writes") for node in body.module.graph.nodes)
+    found = piecewise.compiled(body, "function")
+    assert found is not None and found.is_enough
+    results = found.module.forward(torch.tensor(x), torch.tensor(y))
+    for result, wanted in zip(results, program(jax)(x, y), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_what_torch_puts_off_is_there_when_a_piece_reads_it():
     def function(x):
         return [

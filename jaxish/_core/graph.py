@@ -396,6 +396,8 @@ class Trace(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if torch.Tag.inplace_view in func.tags:
             return in_place.reshaped(self, func, args, kwargs or {})
+        if func in in_place.PURE and in_place.as_new_value(self, func, args, kwargs or {}):
+            return args[0]
         if func is _COPY_IN_PLACE and in_place.copied_into_zeros(self, *args[:2]):
             return args[0]
         # torch's fakes remember results by shapes and strides, which do not tell what shares memory (2.13): forward mode,

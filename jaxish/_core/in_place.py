@@ -1,5 +1,7 @@
 """What torch's formulas write in place, recorded as operators that do not, so that a replay may be batched or differentiated."""
 
+import operator
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -7,6 +9,41 @@ from torch import Tensor, fx
 
 from . import fake_results, nodes
 from .operators import aten
+
+
+def _filled(tensor: Tensor, mask: Tensor, value: Any) -> Tensor:
+    # masked_fill itself is laid out in order, whatever its argument.
+    return aten.where.self(mask, aten.scalar_tensor.default(value, dtype=tensor.dtype, device=tensor.device), tensor)
+
+
+# What torch's formulas write with (2.9 to 2.13), and what computes the same.
+PURE: dict[Any, Callable[..., Tensor]] = {
+    aten.masked_fill_.Scalar: _filled, aten.logical_and_.default: aten.logical_and.default,
+    aten.add_.Tensor: aten.add.Tensor, aten.sub_.Tensor: aten.sub.Tensor,
+    aten.mul_.Tensor: aten.mul.Tensor, aten.div_.Tensor: aten.div.Tensor,
+}  # fmt: skip
+
+
+def as_new_value(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Record that a tensor of its own memory has another value from here on; tell whether it is one.
+
+    Compilers compute nothing together with what is written into.
+    """
+    tensor, node = args[0], trace.made_by(args[0])
+    if node is None or node.op != "call_function" or node.target is operator.getitem or trace.fake_mode.shape_env:
+        return False
+    memory = nodes.storage_of(tensor)
+    values = [other.meta.get("val") for other in (*node.all_input_nodes, *node.users)]
+    if any(nodes.storage_of(v) == memory for v in values if isinstance(v, Tensor)):
+        return False
+    before = fake_results.fake(trace.fake_mode, tensor.shape, tensor.dtype, tensor.device, tensor.stride())
+    before.laid = getattr(tensor, "laid", None)  # pyright: ignore[reportAttributeAccessIssue]
+    trace.bind(before, node)
+    with trace:
+        out = PURE[func](before, *args[1:], **kwargs)
+    fits = (out.shape, out.dtype, out.stride()) == (tensor.shape, tensor.dtype, tensor.stride())
+    trace.bind(tensor, trace.node_of(out) if fits else node)
+    return fits
 
 
 def reshaped(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
