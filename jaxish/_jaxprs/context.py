@@ -275,7 +275,9 @@ def concretization_function_error(fun: Callable[..., Any], suggest_astype: bool 
     way_out = f" To convert the dtype use `x.astype({name})` or `jnp.array(x, {name})`." if suggest_astype else ""
 
     def error(self: Any, arg: Any) -> Any:
-        raise errors.tracer_error(kind, type_text(arg), f"It was given to `{name}`.{way_out}", graph.origin(arg._tensor))
+        raise errors.tracer_error(
+            kind, type_text(arg), f"It was given to `{name}`.{way_out}", graph.origin(arg._tensor)
+        )
 
     return error
 

@@ -259,11 +259,6 @@ def _branch(
     programs = [trace_body(f, operands.arrays, operands.spec, what) for f in functions]
     told = -1 if what == "cond" else 1  # the true branch first
     _check_branches(programs[::told], functions[::told], what, names[::told])
-    # Branches that differ in weak types only: the result is weak where all are.
-    kinds = [
-        all(column) if all(isinstance(k, bool) for k in column) else column[0]
-        for column in zip(*(p.out_kinds for p in programs), strict=True)
-    ]
     value = concrete(index)
     if value is not None:
         chosen = programs[int(value)]
@@ -271,7 +266,9 @@ def _branch(
         results = chosen.settled(chosen.closed.graph(*inputs), operands.arrays, inputs)
     else:
         results = _chosen_later(index, programs, operands)
-    return programs[0].out_spec.unflatten(arrays_from(results, kinds))
+    return programs[0].out_spec.unflatten(
+        arrays_from(results, programs[0].out_kinds)
+    )  # weak where the first branch's are
 
 
 def _chosen_later(index: Tensor, programs: Sequence[Program], operands: Operands) -> list[Tensor]:
