@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from expressions import agree_on
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from expressions import agree_on
 from oracle import agree
 
 import jaxish

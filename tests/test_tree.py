@@ -465,12 +465,12 @@ def test_what_is_a_node_to_optree_only_is_a_leaf(leaf):
     def program(j):
         j.tree_util.register_pytree_node(Holding, lambda h: ((h.x,), None), lambda _, children: Holding(*children))
         found = []
-        for tree in (leaf, [leaf, {"b": leaf, "a": (2, leaf)}], Holding(leaf), {"a": leaf, "b": Holding((3, leaf))}):
-            leaves, structure = j.tree.flatten(tree)
-            found += [str(leaves), structure.num_leaves, j.tree_util.all_leaves([tree])]
-            found += [str(j.tree.leaves(tree, is_leaf=lambda x: type(x) is tuple)), str(j.tree.leaves(tree))]
-            found += [str(j.tree_util.tree_leaves_with_path(tree)), str(j.tree.leaves(j.tree.map(type, tree)))]
-            found += [j.tree.structure(j.tree.map(str, tree)) == structure, str(j.tree.broadcast(leaf, [1, 2]))]
+        for given in (leaf, [leaf, {"b": leaf, "a": (2, leaf)}], Holding(leaf), {"a": leaf, "b": Holding((3, leaf))}):
+            leaves, structure = j.tree.flatten(given)
+            found += [str(leaves), structure.num_leaves, j.tree_util.all_leaves([given])]
+            found += [str(j.tree.leaves(given, is_leaf=lambda x: type(x) is tuple)), str(j.tree.leaves(given))]
+            found += [str(j.tree_util.tree_leaves_with_path(given)), str(j.tree.leaves(j.tree.map(type, given)))]
+            found += [j.tree.structure(j.tree.map(str, given)) == structure, str(j.tree.broadcast(leaf, [1, 2]))]
         return [str(found)]
 
     assert program(jaxish) == program(jax)

@@ -7,7 +7,6 @@ function's collectives name.
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
