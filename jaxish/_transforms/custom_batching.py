@@ -83,7 +83,7 @@ def _rule_on_devices(rule: FlatRule, dims: Dims, out_dims: Sequence[int | None],
 
     def rule_on_devices(
         count: int, batched: Sequence[bool], inputs: Sequence[Tensor]
-    ) -> tuple[list[Tensor], Sequence[bool]]:
+    ) -> tuple[list[Tensor], list[bool]]:
         found: list[bool] = []
 
         def on_device(*arguments: Tensor) -> Sequence[Tensor]:
