@@ -140,6 +140,9 @@ COND = {
     "switch, weak and strong": lambda j: [
         j.lax.switch(i, [lambda: j.numpy.asarray(1.5), lambda: j.numpy.float32(3)]) for i in (0, 1)
     ],
+    "weak and strong, mapped": lambda j: j.vmap(
+        lambda p: j.lax.cond(p, lambda: j.numpy.float32(3), lambda: j.numpy.asarray(1.5))
+    )(np.array([True, False])),
     "integer predicate": lambda j: j.lax.cond(3, lambda x: x, lambda x: x + 1, 3.0),
     "jit": lambda j: [j.jit(sine_or_double(j))(2.0, p) for p in (True, False)],
     "grad": lambda j: [j.grad(sine_or_double(j))(2.0, p) for p in (True, False)],
