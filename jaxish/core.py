@@ -17,14 +17,19 @@ from ._jaxprs.ir import eval_jaxpr as eval_jaxpr
 # What JAX keeps here for those who have not moved on to jax.extend.core.
 _MOVED = (
     "CallPrimitive", "DebugInfo", "DropVar", "Effect", "Effects", "check_jaxpr", "concrete_or_error", "find_top_trace",
-    "gensym", "get_opaque_trace_state", "jaxprs_in_params", "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype",
+    "gensym", "get_opaque_trace_state", "jaxprs_in_params", "new_jaxpr_eqn", "no_effects",
+    "primal_dtype_to_tangent_dtype", "valid_jaxtype",
+)  # fmt: skip
+# What it keeps here alone.
+_OF_CONTEXT = (
+    "OutputType", "abstract_token", "aval_mapping_handlers", "call", "concretization_function_error", "is_concrete",
+    "is_constant_dim", "is_constant_shape", "literalable_types", "no_axis_name", "nonempty_axis_env_DO_NOT_USE", "trace_ctx",
     "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE",
-    "valid_jaxtype",
 )  # fmt: skip
 __getattr__ = _lazy_modules.deprecated(
     __name__,
     {name: ("jaxish.extend.core", name) for name in _MOVED}
     | {name: ("jaxish.errors", name) for name in ("InconclusiveDimensionOperation", "JaxprTypeError")}
-    | {name: ("jaxish._jaxprs.context", name) for name in ("is_concrete", "is_constant_dim", "is_constant_shape")}
+    | {name: ("jaxish._jaxprs.context", name) for name in _OF_CONTEXT}
     | {"pytype_aval_mappings": ("jaxish._core.foreign_arrays", "abstract_values")},
 )

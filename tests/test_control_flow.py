@@ -133,6 +133,16 @@ COND = {
     "operand each": lambda j: j.lax.cond(False, 3.0, lambda x: x, 4.0, lambda x: x + 1),
     "no operand": lambda j: j.lax.cond(True, lambda: 1, lambda: 2),
     "weak and strong": lambda j: j.lax.cond(True, lambda x: x, lambda x: j.numpy.float32(3), 3.0),
+    "strong and weak": lambda j: j.lax.cond(True, lambda x: j.numpy.float32(3), lambda x: x, 3.0),
+    "strong and weak, traced": lambda j: j.jit(
+        lambda p, x: j.lax.cond(p, lambda: j.numpy.float32(3) * x, lambda: 2 * j.numpy.asarray(1.5))
+    )(True, np.float32(2)),
+    "switch, weak and strong": lambda j: [
+        j.lax.switch(i, [lambda: j.numpy.asarray(1.5), lambda: j.numpy.float32(3)]) for i in (0, 1)
+    ],
+    "weak and strong, mapped": lambda j: j.vmap(
+        lambda p: j.lax.cond(p, lambda: j.numpy.float32(3), lambda: j.numpy.asarray(1.5))
+    )(np.array([True, False])),
     "integer predicate": lambda j: j.lax.cond(3, lambda x: x, lambda x: x + 1, 3.0),
     "jit": lambda j: [j.jit(sine_or_double(j))(2.0, p) for p in (True, False)],
     "grad": lambda j: [j.grad(sine_or_double(j))(2.0, p) for p in (True, False)],

@@ -165,3 +165,39 @@ FORWARD = {
 @pytest.mark.parametrize("name", FORWARD)
 def test_in_forward_mode_results_are_those_of_the_rule(name):
     agree(FORWARD[name], weak=False)
+
+
+def over_devices(j, f, same=False):
+    part = j.sharding.PartitionSpec
+    mesh = j.sharding.Mesh(np.array(j.devices()[:4]), ("i",))
+    return j.shard_map(f, mesh=mesh, in_specs=part("i"), out_specs=part() if same else part("i"))
+
+
+def told(j):
+    f = batching(j).custom_vmap(lambda x: 2 * x)
+    f.def_vmap(lambda size, batched, x: (x + 100, batched[0]))
+    return f
+
+
+D = np.arange(4, dtype=np.float32)
+DEVICES = {
+    "shard_map": lambda j: over_devices(j, told(j))(D),
+    "jit": lambda j: j.jit(over_devices(j, j.jit(told(j))))(D),
+    "pmap": lambda j: j.pmap(told(j))(D),
+    "in a loop": lambda j: over_devices(j, lambda x: j.lax.scan(lambda c, _: (told(j)(c), None), x, None, 2)[0])(D),
+    "mapped within": lambda j: over_devices(j, lambda x: j.vmap(told(j))(j.numpy.stack([x, x])).sum(0))(D),
+    "mapped around": lambda j: j.vmap(over_devices(j, told(j)), 1, 1)(np.stack([D, 3 * D], 1)),
+    "mapped around, what all have": lambda j: j.vmap(over_devices(j, lambda x: told(j)(x) + told(j)(j.numpy.ones(1))))(
+        np.stack([D, D])
+    ),
+    "the same for all": lambda j: over_devices(j, lambda x: told(j)(j.lax.psum(x, "i")), same=True)(D),
+    "jvp": lambda j: j.jvp(over_devices(j, told(j)), (D,), (D,)),
+    "closing over": lambda j: over_devices(j, lambda x: closing(j, x)(x + 1))(D),
+    "a collective": lambda j: over_devices(j, batching(j).sequential_vmap(lambda x: x + j.lax.psum(x, "i")))(D),
+}
+
+
+@pytest.mark.usefixtures("unoptimized_jax")
+@pytest.mark.parametrize("name", DEVICES)
+def test_devices_call_the_function_not_its_rule(name):
+    agree(DEVICES[name], weak=False)

@@ -333,6 +333,101 @@ def test_names_that_moved_to_extend_core_warn(name):
     assert value is getattr(jaxish.extend.core, name)
 
 
+DEPRECATED = {
+    "core": [
+        "JaxprTypeError", "OutputType", "abstract_token", "aval_mapping_handlers", "call", "concretization_function_error",
+        "is_concrete", "is_constant_dim", "is_constant_shape", "literalable_types", "no_axis_name",
+        "nonempty_axis_env_DO_NOT_USE", "pytype_aval_mappings", "trace_ctx", "unsafe_am_i_under_a_jit_DO_NOT_USE",
+        "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE",
+    ],
+    "interpreters.pxla": [
+        "ArrayMapping", "Index", "MeshAxisName", "array_mapping_to_axis_resources", "thread_resources",
+    ],
+    "experimental.pjit": ["pjit"],
+    "experimental.shard_map": ["shard_map"],
+    "scipy.special": ["lpmn", "lpmn_values"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "name"), [(place, name) for place, names in DEPRECATED.items() for name in names])
+def test_deprecated_names_warn_in_the_same_words(place, name):
+    def message(lib):
+        module = importlib.import_module(f"{lib.__name__}.{place}")
+        with pytest.warns(DeprecationWarning) as warned:
+            getattr(module, name)
+        return str(warned[0].message)
+
+    wanted = importlib.import_module(f"jax.{place}")._deprecations[name][0]  # JAX warns once in a process
+    assert message(jaxish) == wanted
+
+
+@pytest.mark.filterwarnings("ignore:jax.core.:DeprecationWarning")
+def test_what_is_going_on_is_told_by_trace_ctx():
+    def program(lib):
+        seen = []
+
+        def look(x):
+            context = lib.core.trace_ctx
+            names = context.axis_env.axis_names()
+            seen.append((context.is_top_level(), names, [context.axis_env.axis_size(n) for n in names]))
+            return x
+
+        look(X)
+        lib.jit(look)(X)
+        lib.vmap(look, axis_name="i")(X)
+        lib.vmap(lib.jit(lib.vmap(look, axis_name="j")), axis_name="i")(lib.numpy.ones((2, 3)))
+        seen.append(lib.core.trace_ctx.axis_env.axis_exists("i"))
+        return str(seen)
+
+    assert program(jaxish) == program(jax)
+    agree(lambda lib: lib.core.trace_ctx.axis_env.axis_size("i"))
+
+
+@pytest.mark.filterwarnings("ignore:jax.core.:DeprecationWarning")
+@pytest.mark.parametrize("fun", [bool, int, float, hex])
+def test_errors_of_conversions_by_function(fun):
+    agree(lambda lib: lib.jit(lambda x: lib.core.concretization_function_error(fun, True)(None, x))(X))
+
+
+@pytest.mark.filterwarnings("ignore:jax.core.:DeprecationWarning")
+def test_types_of_ones_own_are_mapped_by_their_handlers():
+    def program(lib):
+        core, extend = lib.core, lib.extend.core
+
+        class Many(core.AbstractValue):
+            def __init__(self, n):
+                self.n = n
+
+        handlers = (lambda size, axis, a: Many(a.n // size), lambda size, axis, mesh_axis, a: Many(a.n * size))
+        core.aval_mapping_handlers[Many] = handlers
+        token = core.abstract_token
+        return (
+            extend.mapped_aval(2, 0, Many(6)).n, extend.unmapped_aval(2, 0, Many(6)).n,
+            extend.mapped_aval(2, 0, token) is token, extend.unmapped_aval(2, 0, token) is token,
+        )  # fmt: skip
+
+    agree(program)
+
+
+@pytest.mark.filterwarnings("ignore:jax.core.:DeprecationWarning")
+@pytest.mark.parametrize("transform", ["eager", "jit", "grad"])
+def test_functions_are_called_by_a_primitive(transform):
+    def program(lib):
+        about = lib.api_util.debug_info("called", lambda x, y: None, (1, 2), {})
+        called = lib.extend.linear_util.wrap_init(lambda x, y: [lib.numpy.sin(x) * y], debug_info=about)
+        f = lambda x, y: lib.core.call(x, y, subfuns=(called,))[0]
+        return (f if transform == "eager" else getattr(lib, transform)(f))(0.5, 2.0)
+
+    agree(program)
+    agree(lambda lib: lib.core.call(1.0))
+
+
+@pytest.mark.filterwarnings("ignore:jax.interpreters.pxla:DeprecationWarning")
+@pytest.mark.parametrize("mapping", [{}, {"x": 0}, {"x": 2, "y": 0}, {"x": 1, "y": 1}])
+def test_specs_of_mappings(mapping):
+    agree(lambda lib: str(lib.interpreters.pxla.array_mapping_to_axis_resources(mapping)))
+
+
 @pytest.mark.filterwarnings("ignore:jax.core.is_:DeprecationWarning")
 def test_values_and_sizes_that_are_known():
     seen = []

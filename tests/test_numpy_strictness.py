@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from expressions import agree_on
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracle import agree
@@ -194,3 +195,31 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_odd_arguments(name):
     agree(lambda j: ODD[name](j))
+
+
+WRONG_OR_UNUSUAL = [
+    *(f"jax.nn.{name}({x})" for name in ("sigmoid", "silu", "glu", "mish", "soft_sign", "softplus", "log_sigmoid")
+      for x in ("b", "i[:2]", "f[0, :2]")),
+    *(f"jax.nn.{name}({x})" for name in ("log1mexp", "softmax", "log_softmax") for x in ("b", "f[0]")),
+    *(f"jax.nn.{name}({x})" for name in ("gelu", "identity", "relu", "hard_tanh") for x in ("True", "1", "1.5", "2j", "w")),
+    *(f"jax.nn.{name}(f, arr([1, 2]))" for name in ("elu", "celu", "leaky_relu")),
+    *(f"jax.nn.{name}(f[0], arr([1, 2]))" for name in ("elu", "celu", "leaky_relu")),
+    *(f"jax.nn.{name}(f, where={m})" for name in ("softmax", "log_softmax", "logsumexp") for m in ("1", "f", "f > 2")),
+    "jax.nn.one_hot(b, 2)", "jax.nn.one_hot(i, 2.5)", "jax.nn.one_hot(i, np.int32(2))",
+    "jnp.zeros(2, dtype=f)", "jnp.asarray(f, dtype=np.ones(2))", "f.astype(f)", "f.astype(f.dtype)",
+    "lax.convert_element_type(f, i)", "jax.random.normal(jax.random.key(0), (2,), f)",
+    "jnp.digitize(f, arr([1, 2]), method='x')", "jnp.digitize(f, arr([1, 2]), method='sort')",
+    "jnp.nonzero(i, fill_value=f)", "jnp.flatnonzero(f, fill_value=jnp.sin)", "jnp.where(i, size=2, fill_value=(1, 2))",
+    "jnp.nonzero(i, fill_value=(-1,))", "jnp.corrcoef(i, f)", "jnp.corrcoef(i, f[1])", "jnp.bincount(i, length=-1)",
+    "jnp.linalg.norm(f, axis=0, keepdims=0)", "jnp.linalg.vector_norm(f, keepdims=1)",
+    "jnp.fft.fft(f, norm=[])", "jnp.fft.rfft(f, norm=i)",
+    "jnp.dot(b, w, precision='x')", "jnp.matmul(c, c, precision=7)", "jnp.dot(f[0], f[0], precision='highest')",
+    "jax.scipy.special.ndtr([0.5, 1.0])", "jax.scipy.special.ndtri([0.5])", "jax.scipy.special.spence(None)", "jax.scipy.special.spence([1.0, 2.0])",
+    "jax.scipy.special.expn(1, [1.0, 2.0])", "jax.scipy.special.hyp1f1([1.0], 2.0, (0.5, 1.0))",
+    "jax.tree_util.is_tree_node(f)", "jax.tree_util.is_tree_node(np.ones(2))", "jax.tree_util.is_tree_node(dict)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", WRONG_OR_UNUSUAL)
+def test_arguments_of_a_wrong_kind(expression):
+    agree_on(expression, rtol=1e-5)

@@ -124,6 +124,8 @@ OWN = {  # the gradient by what each device has of its own
     "checkpoint": lambda j, w, x: j.grad(j.checkpoint(lambda x: j.lax.psum(loss(j, w, x), "i")))(x),
     "custom_vjp": lambda j, w, x: j.grad(lambda x: custom(j)(w, x))(x),
     "cast before": lambda j, w, x: j.grad(lambda w: loss(j, w, x))(j.lax.pcast(w, "i", to="varying")),
+    "transposed": lambda j, w, x: j.linear_transpose(lambda v: j.numpy.sin(x) * v, x)(x)[0],
+    "transposed sum": lambda j, w, x: j.linear_transpose(lambda v: j.lax.psum(v * x, "i"), x)(j.lax.psum(x, "i"))[0],
     "greatest": lambda j, w, x: x / j.lax.pmax(x.sum(), "i"),
     "a key": lambda j, w, x: j.random.uniform(j.lax.pcast(j.random.key(3), "i", to="varying"), x.shape),
 }

@@ -450,10 +450,43 @@ def test_the_registry_flattens_one_level_and_returns_none_for_leaves(value):
     assert is_node[0] == is_node[1]
 
 
-def test_structures_that_are_nodes_here_only_are_printed_and_compared():
-    for node in (collections.deque([1, 2], 3), time.gmtime(0)):
-        structure = jaxish.tree.structure(node)
-        assert type(node).__name__ in str(structure)
-        assert jaxish.tree.map(lambda x: x + 1, node) == type(node)(x + 1 for x in node)
-        with pytest.raises(ValueError, match=r"Expected|type mismatch"):
-            jaxish.tree.map(lambda x, y: x, node, list(node))
+OPTREES_OWN_NODES = [collections.deque([1, (2, None)], 3), time.gmtime(0), collections.deque()]
+
+
+@pytest.mark.parametrize("leaf", OPTREES_OWN_NODES, ids=lambda leaf: type(leaf).__name__)
+def test_what_is_a_node_to_optree_only_is_a_leaf(leaf):
+    class Holding:
+        def __init__(self, x):
+            self.x = x
+
+        def __repr__(self):
+            return f"Holding({self.x})"
+
+    def program(j):
+        j.tree_util.register_pytree_node(Holding, lambda h: ((h.x,), None), lambda _, children: Holding(*children))
+        found = []
+        for given in (leaf, [leaf, {"b": leaf, "a": (2, leaf)}], Holding(leaf), {"a": leaf, "b": Holding((3, leaf))}):
+            leaves, structure = j.tree.flatten(given)
+            found += [str(leaves), structure.num_leaves, j.tree_util.all_leaves([given])]
+            found += [str(j.tree.leaves(given, is_leaf=lambda x: type(x) is tuple)), str(j.tree.leaves(given))]
+            found += [str(j.tree_util.tree_leaves_with_path(given)), str(j.tree.leaves(j.tree.map(type, given)))]
+            found += [j.tree.structure(j.tree.map(str, given)) == structure, str(j.tree.broadcast(leaf, [1, 2]))]
+        return [str(found)]
+
+    assert program(jaxish) == program(jax)
+
+
+CALLS = {
+    "jit": lambda j, x: j.jit(lambda x: x)(x),
+    "jit again": lambda j, x: [j.jit(lambda x, y: x)([x], y) for y in (1, 2)],
+    "result": lambda j, x: j.jit(lambda y: x)(1.0),
+    "grad": lambda j, x: j.grad(lambda x: 1.0)(x),
+    "vmap": lambda j, x: j.vmap(lambda x: x)(x),
+    "device_put": lambda j, x: j.device_put(x),
+    "scan": lambda j, x: j.lax.scan(lambda c, y: (c, y), x, None, 2),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_deques_are_no_arguments(call):
+    agree(lambda j: CALLS[call](j, collections.deque([1.0, 2.0])))

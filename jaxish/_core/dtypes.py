@@ -137,9 +137,14 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
 def requested_dtype(dtype: Any, function: str) -> Any:
     """Return the canonical form of a dtype that a user passed to `function`; warn where 64 bits are lost.
 
-    Raises `TypeError` for a dtype that arrays cannot have.
+    Raises `TypeError` for a dtype that arrays cannot have, `ValueError` for an array, which has one.
     """
     wanted = dtype_of(dtype)
+    if wanted is not dtype and not isinstance(dtype, type | str):
+        if isinstance(dtype, np.ndarray):
+            raise TypeError(f"{function} got an array as dtype. Use dtype=x.dtype.")
+        if hasattr(dtype, "_tensor"):
+            raise ValueError(f"{function} got an array as dtype. Use dtype=x.dtype.")
     if isinstance(wanted, ExtendedDType):
         return wanted
     if wanted not in TO_TORCH and wanted != float0:

@@ -5,7 +5,7 @@ Submodules load then (`jax.scipy.stats` needs no import of its own), and depreca
 
 import importlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -20,8 +20,13 @@ def attach(package: str, submodules: Sequence[str]) -> tuple[Callable[[str], Any
     return getattr_, lambda: sorted(submodules)
 
 
-def deprecated(package: str, places: dict[str, tuple[str, str]]) -> Callable[[str], Any]:
-    """Return `__getattr__` for a module with deprecated names: for each the module and the name to use in its place."""
+def deprecated(
+    package: str, places: Mapping[str, tuple[str, str]], texts: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
+    """Return `__getattr__` for a module with deprecated names: for each the module and the name to use in its place.
+
+    `texts` are warnings that say something else than that the name is deprecated and, where that is public, what to use.
+    """
 
     def getattr_(name: str) -> Any:
         if name not in places:
@@ -29,7 +34,8 @@ def deprecated(package: str, places: dict[str, tuple[str, str]]) -> Callable[[st
         module, own = places[name]
         shown = f"jax{package.removeprefix('jaxish')}.{name}"
         place = "" if "._" in module else f" Use jax{module.removeprefix('jaxish')}.{own}."
-        warnings.warn(f"{shown} is deprecated.{place}", DeprecationWarning, stacklevel=2)
+        text = (texts or {}).get(name, f"{shown} is deprecated.{place}")
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
         return getattr(importlib.import_module(module), own)
 
     return getattr_

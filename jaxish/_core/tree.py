@@ -29,7 +29,12 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Spec]:
         leaves, spec = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
     except TypeError as error:
         raise _sorting_error(error) from error
-    return leaves, spec if spec.num_nodes == 1 else _in_order(spec)
+    if spec.num_nodes == 1 and type(tree) is not collections.deque:
+        return leaves, spec
+    found = _in_order(spec)
+    if found is None:
+        return flatten(tree, lambda node: _is_foreign(type(node)) or (is_leaf is not None and is_leaf(node)))
+    return leaves, found
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -47,24 +52,31 @@ _without_dicts: set[int] = set()
 _MOST_ORDERED = 4096
 
 
-def _in_order(spec: Spec) -> Spec:
+def _is_foreign(kind: Any) -> bool:
+    """Tell whether a class is a node to optree and not to JAX: deques, and the kind of time.struct_time."""
+    return kind is collections.deque or (kind not in _REGISTRY and optree.is_structseq_class(kind))
+
+
+def _in_order(spec: Spec) -> Spec | None:
     """Return the spec with the keys of dicts in order: so JAX makes them anew, where optree keeps the order it found.
 
-    Programs see it when they iterate over an argument or a result, and split a key at each step.
+    Programs see it when they iterate over an argument or a result, and split a key at each step. None for a spec with
+    nodes that are leaves to JAX.
     """
     try:
-        found, key = _ordered.get(spec), None
-        if found is None and (key := hash(spec)) in _without_dicts:
+        found, key = _ordered.get(spec, _LEAF), None
+        if found is _LEAF and (key := hash(spec)) in _without_dicts:
             found = spec
     except (TypeError, ValueError):  # static data that cannot be looked up
-        key = found = None
-    if found is not None:
+        key, found = None, _LEAF
+    if found is not _LEAF:
         return found
-    is_plain, has_dicts = True, False
+    is_plain, has_dicts, has_foreign = True, False, False
 
     def ordered(node: Spec) -> Spec:
-        nonlocal is_plain, has_dicts
+        nonlocal is_plain, has_dicts, has_foreign
         kind = node.type
+        has_foreign = has_foreign or _is_foreign(kind)
         has_dicts = has_dicts or kind in (dict, collections.defaultdict)
         if kind is dict:
             return optree.treespec_dict(dict.fromkeys(_comparable(node.entries()), _LEAF), namespace=NAMESPACE)
@@ -76,6 +88,8 @@ def _in_order(spec: Spec) -> Spec:
         return node
 
     found = spec.transform(ordered)
+    if has_foreign:
+        return None
     if is_plain:
         if len(_ordered) >= _MOST_ORDERED:
             _ordered.clear()
@@ -176,8 +190,6 @@ def _metadata(spec: Spec) -> Any:
     probe = spec.unflatten([object()] * spec.num_leaves)
     if kind is collections.defaultdict:
         return probe.default_factory, tuple(spec.entries())
-    if kind not in _REGISTRY:  # deques and the kind of time.struct_time, which are nodes to optree
-        return getattr(probe, "maxlen", None)
     return _REGISTRY[kind].flatten(probe)[1]
 
 
@@ -556,7 +568,7 @@ def broadcast_prefix(prefix: Any, spec: Spec, is_leaf: IsLeaf = None) -> list[An
 
     Raises `ValueError` when `prefix` is no prefix of the structure.
     """
-    leaves, prefix_spec = optree.tree_flatten(prefix, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
+    leaves, prefix_spec = flatten(prefix, is_leaf)
     tree = spec.unflatten(range(spec.num_leaves))
     subtrees = prefix_spec.flatten_up_to(tree)
     return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in flatten(subtree)[0]]

@@ -129,7 +129,7 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
 
 def is_tree_node(typ: type) -> bool:
     """Tell whether instances of the class `typ` are inner nodes."""
-    return _tree.is_node_type(typ)
+    return isinstance(typ, type) and _tree.is_node_type(typ)
 
 
 def tree_leaves_with_path(

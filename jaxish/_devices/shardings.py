@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +16,9 @@ from .devices import Device
 from .meshes import AbstractMesh, Mesh
 
 Index = tuple[slice, ...]
+IndexOfPart = int | slice | tuple[int | slice, ...]
+MeshAxisName = Any
+ArrayMapping = OrderedDict[MeshAxisName, int]  # for each axis of a mesh the dimension that it splits
 
 
 class DuplicateSpecError(Exception):
@@ -116,6 +119,12 @@ def _canonical(part: Any) -> Any:
 
 def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
     return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
+
+
+def array_mapping_to_axis_resources(array_mapping: ArrayMapping) -> PartitionSpec:
+    """Return the spec of what splits each dimension; axes of the same one are in order, major first."""
+    dims = range(max(array_mapping.values(), default=-1) + 1)
+    return PartitionSpec(*(tuple(axis for axis, dim in array_mapping.items() if dim == d) for d in dims))
 
 
 def names_in(part: Any) -> tuple[Hashable, ...]:

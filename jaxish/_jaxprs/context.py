@@ -21,12 +21,15 @@ from .primitive import Primitive
 
 ParamDict = dict[str, Any]
 Value = Any  # what a variable of a jaxpr may stand for
+OutputType = tuple[AbstractValue, ...]
+no_axis_name = object()  # the name of the axis of a vmap that has none
 array_types = {Array, np.ndarray, np.bool_} | {
     getattr(np, name) for name in (
         "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
         "complex64", "complex128",
     )
 } | {ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2}  # fmt: skip
+literalable_types = array_types | {bool, int, float, complex} - {Array}  # what a jaxpr may hold as a literal
 
 
 class Effect:
@@ -39,6 +42,9 @@ class AbstractToken(AbstractValue):
     def str_short(self, short_dtypes: bool = False) -> str:
         """Return "Tok"."""
         return "Tok"
+
+
+abstract_token = AbstractToken()
 
 
 @dataclass(frozen=True)
@@ -57,14 +63,18 @@ class TraceTag:
 
 
 class CallPrimitive(Primitive):
-    """A primitive that calls a function: `bind(function, *args)`."""
+    """A primitive that calls a function: `bind(*args, subfuns=(function,))`."""
 
     multiple_results = True
     call_primitive = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        """Return the results of the function, which is the first argument, for the others."""
-        return call_impl(*args, **params)
+        """Return the function's results."""
+        (fun,) = params.pop("subfuns")
+        return call_impl(fun, *map(as_array, args), **params)
+
+
+call = CallPrimitive("call").bind
 
 
 def call_impl(f: Any, *args: Any, **params: Any) -> Any:
@@ -159,6 +169,48 @@ class JVPTracer(Array, metaclass=_JVPTracerMeta):
 Array._trace = property(trace_of)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@dataclass(frozen=True)
+class AxisEnv:
+    """The axis names that are bound, and their sizes."""
+
+    axis_sizes: dict[Any, int]
+
+    def axis_size(self, axis_name: Any) -> int:
+        """Return the size of an axis. `NameError` where it is not bound."""
+        if axis_name not in self.axis_sizes:
+            raise NameError(f"unbound axis name: {axis_name}")
+        return self.axis_sizes[axis_name]
+
+    def axis_exists(self, axis_name: Any) -> bool:
+        """Tell whether an axis is bound."""
+        return axis_name in self.axis_sizes
+
+    def axis_names(self) -> tuple[Any, ...]:
+        """Return the names."""
+        return tuple(self.axis_sizes)
+
+
+class TracingContext:
+    """What is going on, for those who only look."""
+
+    @property
+    def trace(self) -> Any:
+        """The trace that records operations; that of computing where none does."""
+        return graph.current_trace() or _level_trace(0)
+
+    @property
+    def axis_env(self) -> AxisEnv:
+        """The axis names that are bound."""
+        return AxisEnv({name: size for name, size, *_ in axes.environment() if name is not None})
+
+    def is_top_level(self) -> bool:
+        """Tell whether nothing is traced or transformed, and no axis bound."""
+        return trace_state_clean() and not axes.environment()
+
+
+trace_ctx = TracingContext()
+
+
 @contextlib.contextmanager
 def take_current_trace() -> Iterator[Any]:
     """Within this context manager no transformation is going on; it gives the trace that was."""
@@ -212,6 +264,24 @@ def valid_jaxtype(x: Any) -> bool:
     return True
 
 
+def concretization_function_error(fun: Callable[..., Any], suggest_astype: bool = False) -> Callable[..., Any]:
+    """Return the method that raises where `fun`, as `bool` or `int`, is asked of a traced value: `method(_, value)`."""
+    kind = errors.ConcretizationTypeError
+    if fun is bool:
+        kind = errors.TracerBoolConversionError
+    elif fun in (hex, oct, operator.index):
+        kind = errors.TracerIntegerConversionError
+    name = getattr(fun, "__name__", fun)
+    way_out = f" To convert the dtype use `x.astype({name})` or `jnp.array(x, {name})`." if suggest_astype else ""
+
+    def error(self: Any, arg: Any) -> Any:
+        raise errors.tracer_error(
+            kind, type_text(arg), f"It was given to `{name}`.{way_out}", graph.origin(arg._tensor)
+        )
+
+    return error
+
+
 def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
     """Return `force(val)` (None: `val`). `ConcretizationTypeError`, saying `context`, for a traced value."""
     if isinstance(val, Array) and is_abstract(val):
@@ -243,10 +313,14 @@ def is_constant_shape(s: Iterable[Any]) -> bool:
 
 def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
     """Return the type of a slice of `aval` along `axis` (None: the same)."""
+    if type(aval) not in aval_mapping_handlers:
+        raise TypeError(f"no mapping handler for {aval} of type {type(aval)}")
+    return aval_mapping_handlers[type(aval)][0](size, axis, aval)
+
+
+def _mapped_array(size: int, axis: int | None, aval: ShapedArray) -> AbstractValue:
     if axis is None:
         return aval
-    if not isinstance(aval, ShapedArray):
-        raise TypeError(f"no mapping handler for {aval} of type {type(aval)}")
     if aval.shape[axis] != size:
         raise ValueError(f"axis {axis} of {aval} has size {aval.shape[axis]}, not {size}")
     axis %= aval.ndim
@@ -255,12 +329,23 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
 
 def unmapped_aval(size: int, axis: int | None, aval: AbstractValue, explicit_mesh_axis: Any = None) -> AbstractValue:
     """Return the type of `size` arrays of type `aval` along a new `axis` (None: the same)."""
+    if type(aval) not in aval_mapping_handlers:
+        raise TypeError(f"no unmapping handler for {aval} of type {type(aval)}")
+    return aval_mapping_handlers[type(aval)][1](size, axis, explicit_mesh_axis, aval)
+
+
+def _unmapped_array(size: int, axis: int | None, explicit_mesh_axis: Any, aval: ShapedArray) -> AbstractValue:
     if axis is None:
         return aval
-    if not isinstance(aval, ShapedArray):
-        raise TypeError(f"no unmapping handler for {aval} of type {type(aval)}")
     axis %= aval.ndim + 1
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+# For each class of types what gives the type of a slice, and of several values along a new axis.
+aval_mapping_handlers: dict[type, tuple[Callable[..., AbstractValue], Callable[..., AbstractValue]]] = {
+    ShapedArray: (_mapped_array, _unmapped_array),
+    AbstractToken: (lambda size, axis, aval: aval, lambda size, axis, explicit_mesh_axis, aval: aval),
+}
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:

@@ -72,14 +72,18 @@ def reduce_window(
             ("window_strides", window_strides), ("base_dilation", base_dilation), ("window_dilation", window_dilation),
         )
     )  # fmt: skip
+    for argument, values in (("window_strides", strides), ("base_dilation", base), ("window_dilation", dilation)):
+        if len(values) != rank:
+            raise TypeError(
+                f"reduce_window got inconsistent {argument} and window_dimensions: got {argument} {values} and "
+                f"window_dimensions {window}."
+            )
     if isinstance(padding, str):
         reach = [dilated_size(n, d) for n, d in zip(window, dilation, strict=True)]
         padding = padtype_to_pads(tensors[0].shape, reach, strides, padding)  # JAX leaves base_dilation out here
     pads = [(index_of(a), index_of(b)) for a, b in padding]
-    if len(pads) != rank or len(strides) != rank:
-        raise TypeError(
-            f"reduce_window needs one stride and one padding per dimension of {rank}, got {strides}, {pads}."
-        )
+    if len(pads) != rank:
+        raise ValueError(f"reduce_window needs one padding per dimension of {rank}, got {pads}.")
     moves = Window(window, strides, tuple(pads), base, dilation)
     neutral = len(tensors) == 1 and is_identity(starts[0], computation, tensors[0].dtype)
     if neutral and computation in _FROM_IDENTITY:

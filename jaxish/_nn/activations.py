@@ -10,12 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._core import graph, selection, unsigned
-from .._core.array import Array
+from .._core.array import Array, as_array
 from .._core.operations import keeps_calls
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._lax.elementwise import select
-from .._numpy.arguments import int_dtype
+from .._lax.operands import INEXACT, NUMBER, check_accepted, operand
+from .._lax.transcendental import logistic
+from .._numpy.arguments import check_shapes, int_dtype
 from .._numpy.creation import zeros_like
 from .._numpy.elementary import tanh as tanh
 from .._numpy.ufuncs import maximum
@@ -34,6 +36,25 @@ def _with_numbers(function: str, x: Any) -> tuple[Tensor, bool]:
     """Return `x` in floating point, weakly typed where it was not: what Python's floats make of integers."""
     (found,), weak = promote_inexact(function, x)
     return found, weak or tensor(function, x).dtype is not found.dtype
+
+
+def _with_booleans(function: str, x: Any) -> tuple[Tensor, bool]:
+    """Return `x` in floating point, weakly typed where it was boolean: integers that Python's make of it."""
+    (found,), weak = promote_inexact(function, x)
+    return found, weak or tensor(function, x).dtype is torch.bool
+
+
+def _together(function: str, x: Any, y: Any) -> tuple[list[Tensor], bool]:
+    """Return both in one floating dtype. `TypeError` or `ValueError` for shapes that do not broadcast."""
+    found, weak = promote_inexact(function, x, y)
+    check_shapes(function, *found)
+    return found, weak
+
+
+def _negatable(function: str, x: Any) -> tuple[Tensor, bool]:
+    """Return `x` in floating point. `TypeError` for booleans."""
+    check_accepted("neg", tensor(function, x), 0, NUMBER)
+    return _floating(function, x)
 
 
 def _compared(comparison: Callable[[Tensor, Tensor], Tensor], x: Tensor, bound: float) -> Tensor:
@@ -57,7 +78,7 @@ def _clip(x: Tensor, low: float, high: float) -> Tensor:
 @shown_as_jit()
 def identity(x: ArrayLike) -> Array:
     """Return `x` as an array."""
-    return Array(tensor("identity", x), getattr(x, "weak_type", isinstance(x, int | float | complex)))
+    return Array(tensor("identity", x), as_array(x)._weak)
 
 
 def relu(x: ArrayLike) -> Array:
@@ -65,7 +86,7 @@ def relu(x: ArrayLike) -> Array:
     if graph.tracing and keeps_calls():
         return _shown_relu()(x)
     found = tensor("relu", x)
-    weak = getattr(x, "weak_type", isinstance(x, int | float))
+    weak = as_array(x)._weak
     if found.dtype is torch.bool:
         return Array(found.to(int_dtype()), True)
     if found.dtype in (torch.uint16, torch.uint32, torch.uint64):
@@ -95,15 +116,14 @@ def relu6(x: ArrayLike) -> Array:
 
 
 def sigmoid(x: ArrayLike) -> Array:
-    """Return 1 / (1 + exp(-x))."""
-    found, weak = _floating("sigmoid", x)
-    return Array(torch.sigmoid(found), weak)
+    """Return 1 / (1 + exp(-x)). `TypeError` for integers, as in `silu` and `glu`."""
+    return logistic(x)
 
 
 @shown_as_jit()
 def softplus(x: ArrayLike) -> Array:
     """Return log(1 + exp(x))."""
-    found, weak = _floating("softplus", x)
+    found, weak = _with_booleans("softplus", x)
     return Array(_softplus(found), weak)
 
 
@@ -131,14 +151,14 @@ def sparse_sigmoid(x: ArrayLike) -> Array:
 @shown_as_jit()
 def soft_sign(x: ArrayLike) -> Array:
     """Return x / (1 + |x|)."""
-    found, weak = _floating("soft_sign", x)
+    found, weak = _with_booleans("soft_sign", x)
     return Array(found / (arithmetic.absolute(found) + 1), weak)
 
 
 @shown_as_jit()
 def silu(x: ArrayLike) -> Array:
     """Return x sigmoid(x), also known as swish."""
-    found, weak = _floating("silu", x)
+    found, weak = operand("logistic", x, INEXACT)
     return Array(found * torch.sigmoid(found), weak)
 
 
@@ -148,21 +168,21 @@ swish = silu
 @shown_as_jit()
 def mish(x: ArrayLike) -> Array:
     """Return x tanh(softplus(x)) (Misra, "Mish", 2019)."""
-    found, weak = _floating("mish", x)
+    found, weak = _with_booleans("mish", x)
     return Array(found * torch.tanh(_softplus(found)), weak)
 
 
 @shown_as_jit()
 def log_sigmoid(x: ArrayLike) -> Array:
     """Return log(sigmoid(x))."""
-    found, weak = _floating("log_sigmoid", x)
+    found, weak = _negatable("log_sigmoid", x)
     return Array(-_softplus(-found), weak)
 
 
 @shown_as_jit()
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return x where x > 0, alpha (exp(x) - 1) elsewhere."""
-    (found, scale), weak = promote_inexact("elu", x, alpha)
+    (found, scale), weak = _together("elu", x, alpha)
     return Array(_elu(found, scale), weak)
 
 
@@ -185,7 +205,7 @@ def selu(x: ArrayLike) -> Array:
 @shown_as_jit()
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (Barron, "Continuously Differentiable ELU", 2017)."""
-    (found, scale), weak = promote_inexact("celu", x, alpha)
+    (found, scale), weak = _together("celu", x, alpha)
     zero = torch.zeros_like(found)
     above, below = ordering.maximum(found, zero), ordering.minimum(found, zero)
     return Array(above + scale * torch.expm1(below / scale), weak)
@@ -193,25 +213,25 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """Return x Phi(x), Phi the normal distribution function; `approximate` by a tanh (Hendrycks & Gimpel, 2016)."""
-    found, weak = _floating("gelu", x)
+    found, _ = _floating("gelu", x)
     if found.is_complex():
-        return _complex_gelu(found, approximate, weak)
+        return _complex_gelu(found, approximate)
     if approximate:
-        return Array(F.gelu(found, approximate="tanh"), weak)
+        return Array(F.gelu(found, approximate="tanh"))
     # torch's is x (1 + erf), which has no digits for large negative x, and NaN at infinity.
-    return Array(0.5 * found * torch.erfc(found * -math.sqrt(0.5)), weak)
+    return Array(0.5 * found * torch.erfc(found * -math.sqrt(0.5)))
 
 
-def _complex_gelu(x: Tensor, approximate: bool, weak: bool) -> Array:
+def _complex_gelu(x: Tensor, approximate: bool) -> Array:
     if not approximate:
         raise TypeError("gelu(approximate=False) takes real inputs, got a complex array.")
-    return Array(0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), weak)
+    return Array(0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
 
 
 @shown_as_jit("axis")
 def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Return a sigmoid(b) for the halves a, b of `x` along `axis`. Raises `ValueError` for an odd size."""
-    found, weak = _floating("glu", x)
+    found, weak = operand("logistic", x, INEXACT)
     if found.shape[axis] % 2:
         raise ValueError(f"glu: axis size must be divisible by 2, got shape {tuple(found.shape)} and axis {axis}.")
     first, second = found.chunk(2, axis)
@@ -221,7 +241,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
 @shown_as_jit()
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """Return x where x >= 0, negative_slope x elsewhere."""
-    (found, slope), weak = promote_inexact("leaky_relu", x, negative_slope)
+    (found, slope), weak = _together("leaky_relu", x, negative_slope)
     return Array(selection.where(_compared(torch.ge, found, 0), found, slope * found), weak)
 
 
@@ -229,7 +249,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
 def hard_tanh(x: ArrayLike) -> Array:
     """Return x clipped to [-1, 1]; integers stay integers."""
     found = tensor("hard_tanh", x)
-    weak = getattr(x, "weak_type", isinstance(x, int | float))
+    weak = as_array(x)._weak
     if found.dtype is torch.bool:
         return Array(found.to(int_dtype()), True)
     if found.dtype in unsigned.SIGNED or found.dtype is torch.uint8:
@@ -258,13 +278,13 @@ hard_swish = hard_silu
 @shown_as_jit()
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """Return (x + sqrt(x^2 + b)) / 2 (Barron, "Squareplus", 2021)."""
-    (found, shift), weak = promote_inexact("squareplus", x, b)
+    (found, shift), weak = _together("squareplus", x, b)
     return Array((found + torch.sqrt(found * found + shift)) / 2, weak)
 
 
 @shown_as_jit()
 def log1mexp(x: ArrayLike) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
-    found, weak = _floating("log1mexp", x)
+    found, weak = _negatable("log1mexp", x)
     is_small = _compared(torch.lt, found, math.log(2))
     return Array(selection.where(is_small, torch.log(-torch.expm1(-found)), torch.log1p(-torch.exp(-found))), weak)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
+from .._core.dimensions import index_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
 from .._lax.shapes import positions
@@ -69,7 +70,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     Indices out of range give zeros. Raises `TypeError` for a number of classes that is not concrete.
     """
     indices = asarray(x)
-    if indices.dtype.kind not in "iub":
+    if indices.dtype.kind not in "iu":
         warnings.warn(
             f"jax.nn.one_hot input should be integer-typed; got dtype={indices.dtype}", DeprecationWarning, stacklevel=2
         )
@@ -79,10 +80,13 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     rank = indices.ndim + 1
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is out of bounds for array of dimension {rank}")
+    num_classes = index_of(num_classes)
     if num_classes < 0:
         raise TypeError(f"one_hot needs a nonnegative number of classes, got {num_classes}.")
+    if indices.dtype == bool:
+        raise TypeError("one_hot does not accept dtype bool. Use x.astype(int).")
     tensor = tensor_of(indices)
     axis %= rank
-    shape = tuple(int(num_classes) if d == axis else 1 for d in range(rank))
+    shape = tuple(num_classes if d == axis else 1 for d in range(rank))
     chosen = tensor.unsqueeze(axis)
     return Array(convert(chosen == positions(shape, tensor.dtype, axis, tensor.device), dtypes.to_torch(wanted)))

@@ -18,6 +18,7 @@ from .._core.typing import ArrayLike, DTypeLike
 from .._devices.sharding_rules import choosing
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._lax.out_sharding import laid_over
+from .._lax.precision import compute_types
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 from .arguments import check_shapes, no_out
@@ -72,6 +73,8 @@ def matmul(
         with choosing():
             found = matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
         return laid_over(out_sharding, "matmul", found)
+    if precision is not None:
+        compute_types(precision)  # says what is none
     (x, y), result, weak = operands("matmul", preferred_element_type, a, b)
     if not x.dim() or not y.dim():
         raise ValueError(f"matmul input operand {0 if not x.dim() else 1} must have ndim at least 1, but it has ndim 0")
@@ -95,6 +98,8 @@ def dot(
         with choosing():
             found = dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
         return laid_over(out_sharding, "dot", found)
+    if precision is not None:
+        compute_types(precision)
     (x, y), result, weak = operands("dot", preferred_element_type, a, b)
     if not x.dim() or not y.dim():
         return Array(convert(unsigned.mul(x, y), result), weak)

@@ -37,7 +37,7 @@ def _wide(function: str, t: Tensor, real: bool) -> Tensor:
 
 
 def _norm(function: str, norm: str | None) -> str:
-    if norm not in _NORMS:
+    if not isinstance(norm, str | None) or norm not in _NORMS:
         raise ValueError(f'jax.numpy.fft.{function} only supports norm ["backward", "ortho", "forward"], got {norm}')
     return _NORMS[norm]
 

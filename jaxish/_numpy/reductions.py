@@ -80,7 +80,7 @@ def kept_axes(t: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 def sum_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
     """Return the sum along `axes` in the dtype of `a`."""
-    return unsigned.sum(a, axes, keepdims)
+    return unsigned.sum(a, axes, bool(keepdims))
 
 
 def prod_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:

@@ -29,6 +29,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     if not t.dim():
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() instead.")
     mask = convert(t, torch.bool)
+    fillers = _fillers(fill_value, t.dim(), t.device)
     if size is None:
         known = Array(mask)._concrete(
             errors.ConcretizationTypeError,
@@ -36,7 +37,6 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         )
         return tuple(Array(i.to(int_dtype())) for i in places_of_true(known))
     (size,) = canonical_shape((static_int(size, "The size argument of jnp.nonzero"),))
-    fillers = _fillers(fill_value, t.dim(), t.device)
     flat = mask.reshape(-1)
     total = flat.shape[0]
     if not total or not size:
@@ -79,6 +79,11 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
     return Array(torch.stack([i._tensor for i in nonzero(Array(t), size=size, fill_value=fill_value)], 1))
 
 
+def _check_method(method: str) -> None:
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
+        raise ValueError(f"{method!r} is an invalid value for keyword 'method'. Use 'scan', 'sort' or 'compare_all'.")
+
+
 @shown_as_jit("side", "method")
 @compiled_when_repeated
 def searchsorted(
@@ -92,8 +97,7 @@ def searchsorted(
     check_arraylike("searchsorted", a, v, *([] if sorter is None else [sorter]))
     if side not in ("left", "right"):
         raise ValueError(f"{side!r} is an invalid value for keyword 'side'. Expected one of ['left', 'right'].")
-    if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
-        raise ValueError(f"{method!r} is an invalid value for keyword 'method'. Use 'scan', 'sort' or 'compare_all'.")
+    _check_method(method)
     if as_array(a).ndim != 1:
         raise ValueError("a should be 1-dimensional")
     (edges, values), _ = promote("searchsorted", a, v)
@@ -161,6 +165,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     A bin includes its left edge, with `right` its right one.
     """
     check_arraylike("digitize", x, bins)
+    if method is not None:
+        _check_method(method)
     edges = as_array(bins)
     if edges.ndim != 1:
         raise ValueError(f"digitize: bins must be a 1-dimensional array; got bins={bins!r}")

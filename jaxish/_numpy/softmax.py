@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from .._core import selection
-from .._core.array import Array, as_array, tensor_of
-from .._core.promotion import convert, promote_inexact
+from .._core.array import Array, as_array, tensor_of, type_text
+from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
+from .._lax.operands import NUMBER, check_accepted
 from .._tensors.ordering import extremum
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
@@ -26,7 +27,19 @@ def dims_of(axis: Axis, rank: int) -> list[int]:
 
 
 def mask_of(where: Any) -> Tensor | None:
-    return None if where is None else convert(tensor_of(as_array(where)), torch.bool)
+    """Return the tensor of a mask. `ValueError` for one that is not boolean."""
+    if where is None:
+        return None
+    mask = as_array(where)
+    if mask._tensor.dtype is not torch.bool:
+        raise ValueError(f"where must be None or a boolean array, got {type_text(mask)}.")
+    return tensor_of(mask)
+
+
+def _exponents(function: str, x: Any) -> Tensor:
+    """Return `x` in floating point. `TypeError` for booleans, which are not subtracted."""
+    check_accepted("sub", tensor(function, x), 0, NUMBER)
+    return promote_inexact(function, x)[0][0]
 
 
 def finite_max(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
@@ -49,7 +62,7 @@ def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
-    (found,), _ = promote_inexact("softmax", x)
+    found = _exponents("softmax", x)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
     if len(dims) == 1 and mask is None and not found.is_complex():
         return Array(torch.softmax(found, dims[0]), False)
@@ -61,7 +74,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
 @shown_as_jit("axis")
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return the logarithm of `softmax`; minus infinity outside `where`."""
-    (found,), _ = promote_inexact("log_softmax", x)
+    found = _exponents("log_softmax", x)
     dims, mask = dims_of(axis, found.dim()), mask_of(where)
     if len(dims) == 1 and mask is None and not found.is_complex():
         return Array(torch.log_softmax(found, dims[0]), False)

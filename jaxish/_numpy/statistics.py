@@ -9,7 +9,7 @@ import torch
 
 from .._core import dtypes, errors
 from .._core.array import Array, as_array, check_arraylike, tensor_of
-from .._core.dimensions import static_int
+from .._core.dimensions import canonical_shape, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.torch_modes import in_own_dtypes
@@ -57,6 +57,9 @@ def cov(
         other = found[1] if found[1].dim() == 2 else found[1].reshape(1, -1)
         if not rowvar and other.shape[0] != 1:
             other = other.transpose(0, 1)
+        if other.shape[1] != x.shape[1]:
+            shapes = [tuple(t.shape) for t in found]
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}")
         x = torch.cat([x, other])
     if not x.shape[1]:
         return Array(x.new_full(() if x.shape[0] == 1 else (x.shape[0],) * 2, math.nan))
@@ -139,7 +142,7 @@ def bincount(
         advice = "The error occurred because of argument 'x' of jnp.bincount. Pass a static `length` argument."
         values = concrete_values(source, errors.ConcretizationTypeError, advice)
         length = max(least, int(values.max()) + 1 if values.size and values.max() >= 0 else int(values.size > 0))
-    length = static_int(length, "'length' of jnp.bincount")
+    (length,) = canonical_shape((static_int(length, "'length' of jnp.bincount"),))
     if weights is None:
         added = torch.ones_like(t, dtype=int_dtype())
     else:

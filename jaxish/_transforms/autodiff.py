@@ -440,6 +440,12 @@ def _push(
 # -------------------------------------------------------------------------------------------------- linear functions
 
 
+def _zeros_like(aval: ShapedArray, leaf: Any) -> Array:
+    if isinstance(leaf, Array) and axes.checked_axes():
+        return Array(torch.zeros_like(tensor_of(leaf)), aval.weak_type)  # zeros that vary over devices where it does
+    return zeros_of(aval, device_of(leaf))
+
+
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[..., Any]:
     """Return the transpose of the linear function `fun`: it maps cotangents of the result to those of `primals`.
 
@@ -449,7 +455,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     _refuse_reduce_axes(reduce_axes)
     leaves, spec = tree.flatten(primals)
     avals = [aval_of(leaf) for leaf in leaves]
-    zeros = spec.unflatten(zeros_of(a, device_of(leaf)) for a, leaf in zip(avals, leaves, strict=True))
+    zeros = spec.unflatten(map(_zeros_like, avals, leaves))
     if not all(dtypes.is_inexact(a.dtype) for a in avals):
         raise NotImplementedError(
             "linear_transpose needs floating or complex primals: torch does not differentiate integers. "

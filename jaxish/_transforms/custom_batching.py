@@ -43,13 +43,24 @@ class CustomVmapCall(Primitive):
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         arguments, argument_dims = inputs[self.captured :], dims[self.captured :]
+        axis = popped_axis()
+        if axes.are_devices(axis):
+            return self._on_devices(size, dims, axis, inputs)
         if any(d is not None for d in dims[: self.captured]):
             # The rule knows nothing of what the function closes over, so that it cannot batch it.
-            results = derived.Inline(derived.batched(self.body, dims, size, popped_axis()))(*inputs)
+            results = derived.Inline(derived.batched(self.body, dims, size, axis))(*inputs)
             return results, [0] * len(results)
         front = [t if d is None else t.movedim(d, 0) for t, d in zip(arguments, argument_dims, strict=True)]
         results, batched = self.rule(size, [d is not None for d in argument_dims], front)
         return results, [0 if b else None for b in batched]
+
+    def _on_devices(
+        self, size: int, dims: Dims, axis: Any, inputs: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[int | None]]:
+        """Call the function on each of `size` devices: the rule is for what else batches the calls."""
+        body, out_dims = derived.mapped(self.body, dims, size, axis)
+        rule = _rule_on_devices(self.rule, dims[self.captured :], out_dims, size, axis)
+        return CustomVmapCall(body, self.captured, rule, self.function_name)(*inputs), out_dims
 
     def pushed(
         self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
@@ -65,6 +76,31 @@ class CustomVmapCall(Primitive):
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
         return derived.vjp_rule(self.body, derived.Inline, primals, results, cotangents)
+
+
+def _rule_on_devices(rule: FlatRule, dims: Dims, out_dims: Sequence[int | None], size: int, axis: Any) -> FlatRule:
+    """Return the rule of a function that devices call each: of arguments along `dims`, and results along `out_dims`."""
+
+    def rule_on_devices(
+        count: int, batched: Sequence[bool], inputs: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[bool]]:
+        found: list[bool] = []
+
+        def on_device(*arguments: Tensor) -> Sequence[Tensor]:
+            results, found[:] = rule(count, batched, arguments)
+            return results
+
+        places = [None if d is None else d + b for d, b in zip(dims, batched, strict=True)]
+        pairs = axes.map_tensors(on_device, inputs, places, size, axis)
+        results = []
+        for (out, dim), wanted, b in zip(pairs, out_dims, found, strict=True):
+            if wanted is None:
+                results.append(out if dim is None else out.select(dim, 0))
+            else:
+                results.append(batch_front(out, dim, size).movedim(0, int(b)))
+        return results, found
+
+    return rule_on_devices
 
 
 def _pushed_rule(rule: FlatRule, active: Sequence[bool]) -> FlatRule:

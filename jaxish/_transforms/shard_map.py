@@ -7,7 +7,6 @@ function's collectives name.
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -509,6 +508,5 @@ def _over_mesh(array: Array, dim: int | None, mesh: Mesh) -> Array:
 def experimental_shard_map(
     f: Callable[..., Any], mesh: Any, in_specs: Any, out_specs: Any, check_rep: bool = True
 ) -> Callable[..., Any]:
-    """Return `jax.shard_map(f, ...)`, with its `check_vma` under the name `check_rep`. Deprecated."""
-    warnings.warn("jax.experimental.shard_map is deprecated; use jax.shard_map.", DeprecationWarning, stacklevel=2)
+    """Return `jax.shard_map(f, ...)`, with its `check_vma` under the name `check_rep`."""
     return shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_rep)

@@ -56,5 +56,7 @@ from .._scipy.special.integrals import sici as sici
 from .._scipy.special.integrals import spence as spence
 
 __getattr__ = _lazy_modules.deprecated(
-    __name__, {name: ("jaxish._scipy.special.harmonics", name) for name in ("lpmn", "lpmn_values")}
+    __name__,
+    {name: ("jaxish._scipy.special.harmonics", name) for name in ("lpmn", "lpmn_values")},
+    {n: f"jax.scipy.special.{n} is deprecated; no replacement is planned." for n in ("lpmn", "lpmn_values")},
 )

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..._compile import executable
 from ..._compile.lowering import choice
 from ..._compile.structured import Opaque
-from ..._core import config, derived, dtypes, graph, residuals, tree
+from ..._core import config, derived, dtypes, graph, levels, residuals, tree
 from ..._core.array import as_array, is_abstract, is_arraylike, tensor_of, type_text
 from ..._core.derived import Inline
 from ..._core.graph import ClosedGraph, Graph, TensorType
@@ -259,11 +259,6 @@ def _branch(
     programs = [trace_body(f, operands.arrays, operands.spec, what) for f in functions]
     told = -1 if what == "cond" else 1  # the true branch first
     _check_branches(programs[::told], functions[::told], what, names[::told])
-    # Branches that differ in weak types only: the result is weak where all are.
-    kinds = [
-        all(column) if all(isinstance(k, bool) for k in column) else column[0]
-        for column in zip(*(p.out_kinds for p in programs), strict=True)
-    ]
     value = concrete(index)
     if value is not None:
         chosen = programs[int(value)]
@@ -271,6 +266,12 @@ def _branch(
         results = chosen.settled(chosen.closed.graph(*inputs), operands.arrays, inputs)
     else:
         results = _chosen_later(index, programs, operands)
+    kinds = programs[0].out_kinds  # weak where the first branch's results are
+    if levels.is_batched(index):  # where each example chooses, weak where those of all branches are
+        kinds = [
+            all(column) if all(isinstance(k, bool) for k in column) else column[0]
+            for column in zip(*(p.out_kinds for p in programs), strict=True)
+        ]
     return programs[0].out_spec.unflatten(arrays_from(results, kinds))
 
 

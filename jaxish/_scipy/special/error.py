@@ -10,6 +10,7 @@ from torch import Tensor
 from ..._core.array import Array, as_array, tensor_of
 from ..._core.typing import ArrayLike
 from ..._lax import special as lax
+from ..._numpy.creation import asarray
 from ..._tensors import cephes
 from ..._tensors.elementwise import Elementwise, widened
 from ..._tensors.faddeeva import faddeeva
@@ -59,7 +60,7 @@ def dawsn(x: ArrayLike) -> Array:
 
 def ndtr(x: ArrayLike) -> Array:
     """Return the normal distribution function of a float32 or float64 array. Raises `TypeError` for other dtypes."""
-    t, _ = single_or_double(x)
+    t, _ = single_or_double(asarray(x))
     return Array(_ndtr(t), False)
 
 

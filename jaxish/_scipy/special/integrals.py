@@ -8,6 +8,7 @@ from ..._core.array import Array
 from ..._core.typing import ArrayLike
 from ..._lax import operands as ops
 from ..._lax.operands import check_accepted
+from ..._numpy.creation import asarray
 from ..._tensors import cephes, chebyshev, hypergeometric
 from ..._tensors.elementwise import Elementwise, NoSlope, widened
 from .operands import promoted, promoted_real, single_or_double
@@ -28,7 +29,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
     Not differentiable in n (`ValueError` in forward mode, NaN in reverse mode).
     """
-    (order, t), _ = promoted_real("expn", n, x)
+    (order, t), _ = promoted_real("expn", asarray(n), asarray(x))
     return Array(_EXPN(order, t), False)
 
 
@@ -73,7 +74,7 @@ def spence(x: ArrayLike) -> Array:
 
     Raises `TypeError` for other dtypes.
     """
-    t, _ = single_or_double(x)
+    t, _ = single_or_double(asarray(x))
     return Array(_SPENCE(t), False)
 
 
@@ -94,7 +95,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
     It is summed in float64: its terms cancel. Its derivatives in a and b cannot be differentiated again.
     """
-    tensors, _ = promoted_real("hyp1f1", a, b, x)
+    tensors, _ = promoted_real("hyp1f1", *map(asarray, (a, b, x)))
     return Array(_1F1(*tensors), False)
 
 
