@@ -124,6 +124,7 @@ def test_types_know_tangents_and_shardings():
     def program(j):
         types = [j.typeof(j.numpy.ones((2, 3), d)) for d in ("float32", "int32", "bool", "complex64")]
         shardings = [(len(t.sharding.spec), t.sharding.is_fully_replicated) for t in types]
-        return [str(t.to_tangent_aval().dtype) for t in types], shardings
+        tangents = [[str(t.dtype) for t in (v.to_tangent_aval(), v.at_least_vspace())] for v in types]
+        return tangents, shardings
 
     agree(program)

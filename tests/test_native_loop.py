@@ -737,6 +737,12 @@ INDEXED = {
     "read after it was set": (
         lambda j, i, c: (lambda y: (y, c[1] * 0.5 + y[i] + y.sum()))(c[0].at[i].set(c[1])), (W, np.float32(0)),
     ),
+    "several, and what was": (
+        lambda j, i, c: (c[0].at[j.numpy.array([0, 3, 7]) + i].set(1.0 * i), c[0] * 0.5 + c[1] * 0.1), (W, 2 * W),
+    ),
+    "a place in each row": (
+        lambda j, i, x: j.numpy.put_along_axis(x, (j.numpy.arange(4)[:, None] + i) % 3, x[:, :1] + i, 1, inplace=False), ROWS,
+    ),
     "a loop within": (
         lambda j, i, x: j.lax.fori_loop(0, i % 3 + 1, lambda k, x: x.at[k].set(x[i % 4] + k), x), W,
     ),
@@ -784,12 +790,27 @@ INDEXED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("loop", ["fori", "scan", "while", "vmap", "grad"])
-@pytest.mark.parametrize("name", INDEXED)
-def test_elements_are_set_where_they_lie(name, loop, monkeypatch):
-    refused = []
-    monkeypatch.setattr(loop_values.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
-    step, start = INDEXED[name]
+# Loops over an index that read in the same step what several elements were set in: a copy.
+COPIED = {
+    "several, read after they were set": (
+        lambda j, i, x: (lambda y: y.at[0].add(0.1 * y.sum()))(x.at[j.numpy.array([0, 3, 7]) + i].set(x[:3] + i)), W,
+    ),
+    "several, then one, read": (
+        lambda j, i, c: (lambda y: (y.at[i].set(0.5), c[1] + y[i - 1]))(c[0].at[j.numpy.array([1, 1, 7]) + i].add(0.3 * i)),
+        (W, np.float32(0)),
+    ),
+    "one, then several, read": (
+        lambda j, i, c: (lambda y: (y, c[1] + y[3] - c[0][3]))(c[0].at[3].set(c[1]).at[j.numpy.array([3, 5]) - i].mul(0.5)),
+        (W, np.float32(0)),
+    ),
+    "several of one carry, given out by another": (
+        lambda j, i, c: (lambda y: (y, y))(c[0].at[j.numpy.array([0, 3, 7]) + i].set(c[1][:3] + i)), (W, 2 * W),
+    ),
+}  # fmt: skip
+
+
+def loops_over_an_index(loop, step, start):
+    """Return a program: a loop of a kind over such a step."""
 
     def program(j):
         run = lambda x: j.lax.fori_loop(-5, 15, lambda i, x: step(j, i, x), x)
@@ -801,12 +822,52 @@ def test_elements_are_set_where_they_lie(name, loop, monkeypatch):
             return j.jit(lambda x: j.lax.while_loop(lambda c: c[0] < 15, body, (-5, x)))(first)
         if loop == "vmap":
             return j.jit(j.vmap(run))(j.tree.map(lambda x: j.numpy.stack([x, x[::-1] if x.ndim else x]), first))
-        if loop == "grad" and name not in ("an index that is carried", "flags"):
+        if loop == "grad" and all(np.issubdtype(v.dtype, np.inexact) for v in j.tree.leaves(start)):
             return j.jit(j.grad(lambda x: sum(v.sum() for v in j.tree.leaves(run(x)))))(first)
         return j.jit(run)(first)
 
-    agree(program, rtol=1e-5)
+    return program
+
+
+@pytest.mark.parametrize("loop", ["fori", "scan", "while", "vmap", "grad"])
+@pytest.mark.parametrize("name", INDEXED)
+def test_elements_are_set_where_they_lie(name, loop, monkeypatch):
+    refused = []
+    monkeypatch.setattr(loop_values.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
+    agree(loops_over_an_index(loop, *INDEXED[name]), rtol=1e-5)
     assert loop in ("vmap", "grad") or not refused
+
+
+@pytest.mark.parametrize("loop", ["fori", "scan", "while", "vmap"])
+@pytest.mark.parametrize("name", COPIED)
+def test_what_several_elements_were_set_in_is_read_in_the_same_step(name, loop, refused):
+    agree(loops_over_an_index(loop, *COPIED[name]), rtol=1e-5)
+    assert not refused
+
+
+def test_lanes_that_are_done_keep_what_no_step_changes():
+    def while_loop(j, x, i):
+        step = lambda c: (c[0] + 1, c[1], c[2] + c[1][c[0]])
+        return j.lax.while_loop(lambda c: c[0] < len(x), step, (i, x, 0.0))
+
+    args = np.stack([W, W[::-1]]), np.array([3, 9])
+    agree(lambda j: j.jit(j.vmap(lambda x, i: while_loop(j, x, i)))(*args), rtol=1e-5)
+    traced = jaxish.make_jaxpr(jaxish.vmap(lambda x, i: while_loop(jaxish, x, i)))(*args)
+    (loop,) = (e for e in traced.eqns if e.primitive.name == "while")
+    body = loop.params["body_jaxpr"].jaxpr
+    assert body.outvars[1] in body.invars
+
+
+def test_elements_scattered_in_a_loop(refused):
+    def program(j):
+        def step(c, i):
+            values, first = j.numpy.unique(c, size=4, return_inverse=True)
+            return (c * 3 + i) % 5, (values, first)
+
+        return j.jit(lambda x: j.lax.scan(step, x, np.arange(6, dtype=np.int32)))(np.array([3, 1, 3, 2], np.int32))
+
+    agree(program)
+    assert not refused
 
 
 def test_a_large_array_is_no_obstacle_to_setting_an_element():

@@ -6,14 +6,17 @@ An index is kept within bounds by `at` (loop_prelude.py), so that no graph reads
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import fx
 
+from .._core import operators
+from .loop_elements import filled
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import OPERATORS, REDUCTIONS
-from .loop_values import Unsupported, Value, broadcast, in_buffer, loops_over
+from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over
 
 
 class NeedsMemory(Unsupported):
@@ -75,8 +78,8 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
     return _updated(x, update, load if math.prod(batch) == 1 else None)
 
 
-def scattered(x: Value, dim: int, places: Value, new: Value, step: str = "add") -> Value:
-    """Return x with the elements whose index along one dimension `places` gives combined with `new` by an operator."""
+def scattered(x: Value, dim: int, places: Value, new: Value, step: str | None = "add") -> Value:
+    """Return x with the elements whose index along one dimension `places` gives set to `new`, or combined with it by an operator."""
     if new.dtype is not x.dtype or x.spare not in (None, dim):
         raise Unsupported(f"{new.dtype} put into {x.dtype}, or along another dimension than that of what is dropped")
     _check_sizes(x, [dim])
@@ -109,8 +112,7 @@ def with_spare(x: Value, dim: int) -> Value:
         raise Unsupported("a slice of nothing")
 
     def load(index: Sequence[str]) -> str:
-        i = index[dim]
-        return x.load([*index[:dim], f"(({i}) < {size} ? ({i}) : 0)", *index[dim + 1 :]])
+        return x.load([*index[:dim], _unless_spare(index[dim], size), *index[dim + 1 :]])
 
     shape = (*x.shape[:dim], size + 1, *x.shape[dim + 1 :])
     memory = x.memory if dim == 0 else None
@@ -156,7 +158,9 @@ def _within(x: Value) -> str:
     return "" if x.spare is None else f"if (p{x.spare} >= 0 && p{x.spare} < {x.shape[x.spare] - 1}) "
 
 
-def _combined(step: str, dtype: torch.dtype, first: str, second: str) -> str:
+def _combined(step: str | None, dtype: torch.dtype, first: str, second: str) -> str:
+    if step is None:
+        return second
     form = OPERATORS[step].form(dtype)
     if form is None:
         raise Unsupported(f"{step} of {dtype}")
@@ -164,6 +168,39 @@ def _combined(step: str, dtype: torch.dtype, first: str, second: str) -> str:
 
 
 _Indices = Sequence[fx.Node | None]
+
+
+def copied_to_be_read(emitter: Emitter, node: fx.Node, x: Value) -> Value:
+    """Return x, of which a node sets elements: no carry if they are several and something reads them in the same step."""
+    index = node.args[1] if node.target is torch.ops.aten.index_put.default else [node.args[2]]
+    shapes = [emitter.values[n].shape for n in index if n is not None]  # pyright: ignore
+    if x.place is None or math.prod(np.broadcast_shapes(*shapes)) == 1 or _is_kept(emitter, node):
+        return x
+    return replace(x, place=None, memory=None, updates=())
+
+
+def _is_kept(emitter: Emitter, node: fx.Node) -> bool:
+    """Tell whether what a node makes of a carry is nothing but what that carry becomes."""
+    end = node
+    while len(end.users) == 1 and (user := next(iter(end.users))).op != "output":
+        if user.all_input_nodes.count(end) != 1 or user.args[0] is not end or not _changes_or_views(user):
+            return False
+        end = user
+    begin = node.args[0]
+    while isinstance(begin, fx.Node) and _changes_or_views(begin):
+        begin = begin.args[0]
+    carries = [n for n in emitter.body.module.graph.find_nodes(op="placeholder") if n in emitter.carries]
+    results: Any = emitter.body.module.graph.output_node().args[0]
+    places = [i for i, n in enumerate([results] if isinstance(results, fx.Node) else results) if n is end]
+    return len(end.users) == len(places) == 1 and (begin not in carries or carries.index(begin) == places[0])
+
+
+def _changes_or_views(node: fx.Node) -> bool:
+    return node.op == "call_function" and (_name(node) in SETTING or operators.of(node.target).is_view)
+
+
+def _name(node: fx.Node) -> str:
+    return getattr(node.target, "__name__", "").split(".")[0]
 
 
 def _index(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, given: _Indices) -> Value:
@@ -218,6 +255,16 @@ def _scatter_add(
     return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), index or places, new))
 
 
+def _scatter(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value, new: Any
+) -> Value:
+    if not shape:
+        raise Unsupported("elements of a number set")
+    new = new if isinstance(new, Value) else filled(places.shape, dtype, new)
+    (index,), new = _before_it_is_set(emitter, x, math.prod(places.shape), [places], new)
+    return _changed(emitter, x, lambda x: scattered(x, dim % len(shape), index or places, new, None))
+
+
 def _scatter_reduce(
     emitter: Emitter,
     shape: tuple[int, ...],
@@ -241,10 +288,31 @@ def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Va
         return change(x)
     except NeedsMemory:
         name = emitter.declared(x.shape, x.dtype)
-        emitter.lines += carry_over([name], [x])
+        emitter.lines += carry_over([name], [x]) if x.spare is None else _copied_with_spare(name, x, x.spare)
         copy = in_buffer(name, x.shape, x.dtype, is_carry=True)
         emitter.lines += change(replace(copy, spare=x.spare)).updates
         return replace(copy, place=None, memory=None)
+
+
+SETTING = ("index_put", "scatter", "scatter_add", "scatter_reduce")
+
+
+def _copied_with_spare(name: str, x: Value, dim: int) -> list[str]:
+    """Return statements that copy x, the slice at the end of a dimension by itself: which one it is, no element asks."""
+    size = x.shape[dim] - 1
+    index = [f"i{d}" for d in range(len(x.shape))]
+    lines = []
+    for at, shape in ((index[dim], [*x.shape[:dim], size, *x.shape[dim + 1 :]]), (f"{size}", x.shape)):
+        place = [*index[:dim], at, *index[dim + 1 :]]
+        text = x.load(place).replace(_unless_spare(at, size), at if at in index else "0")
+        variables = [(i, n) for d, (i, n) in enumerate(zip(index, shape, strict=True)) if d != dim or at in index]
+        loops = loops_over([i for i, _ in variables], [n for _, n in variables])
+        lines.append(f"{loops}{name}[{flat_index(place, x.shape)}] = {text};")
+    return lines
+
+
+def _unless_spare(index: str, size: int) -> str:
+    return f"(({index}) < {size} ? ({index}) : 0)"
 
 
 STATEMENTS = {
@@ -252,6 +320,7 @@ STATEMENTS = {
     "index_select": _index_select,
     "gather": _gather,
     "index_put": _index_put,
+    "scatter": _scatter,
     "scatter_add": _scatter_add,
     "scatter_reduce": _scatter_reduce,
 }

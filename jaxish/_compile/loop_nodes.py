@@ -153,6 +153,8 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
         return EXPRESSIONS[name](shape, dtype, *args, **named)
     if loop_parts.is_read_in_parts(node):
         return loop_parts.read_in_parts(emitter, shape, dtype, *args, **named)
+    if name in loop_indexing.SETTING:
+        args = [loop_indexing.copied_to_be_read(emitter, node, args[0]), *args[1:]]
     if name in STATEMENTS:
         return STATEMENTS[name](emitter, shape, dtype, *args, **named)
     raise Unsupported(name)

@@ -87,7 +87,7 @@ class ShapedArray(AbstractValue):
             return self.strip_weak_type()
         return self.update(dtype=dtypes.float0, weak_type=False)
 
-    to_ct_aval = to_tangent_aval
+    to_ct_aval = at_least_vspace = to_tangent_aval
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """Return `float32[2,3]`, or `f32[2,3]` with `short_dtypes`; `float32<host>[2@x,3]` where a mesh axis splits it."""

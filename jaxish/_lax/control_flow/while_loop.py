@@ -115,11 +115,12 @@ class While(Opaque):
         cond_dims, body_dims, init_dims = self.parts(dims)
         cond_consts, body_consts, init = self.parts(inputs)
         batched = [d is not None for d in init_dims]
+        unchanged = self._kept()
         while True:
             carry_dims = [0 if b else None for b in batched]
             varies = derived.batched_outputs(self.cond, [*cond_dims, *carry_dims], size, name)[0]
             found = derived.batched_outputs(self.body, [*body_dims, *carry_dims], size, name)
-            grown = [b or f or (varies and not k) for b, f, k in zip(batched, found, self._kept(), strict=True)]
+            grown = [b or f or (varies and not k) for b, f, k in zip(batched, found, unchanged, strict=True)]
             if grown == batched:
                 break
             batched = grown
@@ -132,7 +133,8 @@ class While(Opaque):
             results = While(test, step, self.cond_consts, self.body_consts)(*moved, *init)
         else:
             # Until every lane is done: lanes that are keep their values.
-            any_left, kept = _until_all_done(test, step, self.cond_consts, self.body_consts, batched)
+            selected = [b and not k for b, k in zip(batched, unchanged, strict=True)]
+            any_left, kept = _until_all_done(test, step, self.cond_consts, self.body_consts, selected)
             count = self.cond_consts
             results = While(any_left, kept, count, count + self.body_consts)(*moved[:count], *moved, *init)
         return results, [0 if b else None for b in batched]
@@ -183,11 +185,11 @@ class While(Opaque):
 
 
 def _until_all_done(
-    test: Graph, step: Graph, cond_consts: int, body_consts: int, batched: Sequence[bool]
+    test: Graph, step: Graph, cond_consts: int, body_consts: int, selected: Sequence[bool]
 ) -> tuple[Graph, Graph]:
     """Return (whether any lane goes on, one step of the lanes that do); the step takes both sets of constants.
 
-    What is not `batched` of the carry stays as it is at each step.
+    What is not `selected` of the carry stays as it is at each step.
     """
     split, both = cond_consts, cond_consts + body_consts
 
@@ -199,8 +201,8 @@ def _until_all_done(
         going = test(*inputs[:split], *carry)[0]
         stepped = step(*inputs[split:both], *carry)
         return [
-            torch.where(going.reshape((-1, *[1] * (new.dim() - 1))), new, old) if b else old
-            for new, old, b in zip(stepped, carry, batched, strict=True)
+            torch.where(going.reshape((-1, *[1] * (new.dim() - 1))), new, old) if s else old
+            for new, old, s in zip(stepped, carry, selected, strict=True)
         ]
 
     types = [*test.in_types[:split], *step.in_types]
