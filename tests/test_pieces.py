@@ -302,9 +302,15 @@ def waited_for(condition):
         time.sleep(0.02)
 
 
-def test_a_program_of_many_small_arrays_runs_in_pieces_for_good(automatic, monkeypatch):
+def asked_of_worker(monkeypatch):
+    waited_for(lambda: not background.compiler().is_busy)  # with what other tests have left
     asked = []
     monkeypatch.setattr(background.Compiler, "_worker_compiles", lambda self, request: asked.append(request))
+    return asked
+
+
+def test_a_program_of_many_small_arrays_runs_in_pieces_for_good(automatic, monkeypatch):
+    asked = asked_of_worker(monkeypatch)
     args, step = adam_case(4, 96), jaxish.jit(adam(jaxish))  # more elements than graphs that are one function have
 
     def check():
@@ -322,8 +328,7 @@ def test_a_program_of_many_small_arrays_runs_in_pieces_for_good(automatic, monke
 
 
 def test_a_program_that_pieces_are_not_best_for_runs_in_them_until_it_is_compiled(automatic, monkeypatch):
-    asked = []
-    monkeypatch.setattr(background.Compiler, "_worker_compiles", lambda self, request: asked.append(request))
+    asked = asked_of_worker(monkeypatch)
     x = RANDOM.normal(size=(500, 300)).astype(np.float32)
     jitted, wanted = jaxish.jit(large_and_moved(jaxish)), large_and_moved(jax)(x)
     for _ in range(2):
