@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -391,3 +392,22 @@ def test_a_core_is_left_to_the_compiling_process_while_it_works(monkeypatch):
             assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_thread_that_is_in_a_finalizer_ends_with_the_process(recwarn):
+    class Thing:
+        pass
+
+    def step(_):
+        while True:
+            for _ in range(10):
+                thing = Thing()
+                weakref.finalize(thing, sum, range(100))  # where an exception is but told
+                del thing
+
+    thread, executable = background._Thread("test", step), Thing()
+    thread.submit(executable)
+    thread.start()
+    thread.come_to_rest()
+    assert not thread.is_alive()
+    assert not recwarn.list

@@ -1,6 +1,7 @@
 """jit against JAX: signatures, static and donated arguments, caching, stages, bad input; and its tiers."""
 
 import functools
+import gc
 import inspect
 import pickle
 import re
@@ -639,3 +640,27 @@ PRINTED = {
 @pytest.mark.parametrize("name", PRINTED)
 def test_tracers_print_as_those_of_jax(name):
     agree(lambda j: PRINTED[name](j))
+
+
+def test_the_garbage_collector_is_as_it_was_after_a_trace():
+    before, during = gc.get_threshold(), []
+
+    def function(x, error=None):
+        during.append(gc.get_threshold())
+        if error is not None:
+            raise error
+        return jaxish.jit(lambda x: x * 2)(x) + 1
+
+    jaxish.jit(function)(1.0)
+    assert during[0][0] > before[0] and gc.get_threshold() == before
+    with pytest.raises(ZeroDivisionError):
+        jaxish.jit(lambda x: function(x, ZeroDivisionError()))(1.0)
+    assert gc.get_threshold() == before
+    try:
+        jaxish.jit(lambda x: gc.set_threshold(900, 9, 9) or x)(1.0)
+        assert gc.get_threshold()[0] == 900
+        gc.set_threshold(0)
+        jaxish.jit(lambda x: during.append(gc.get_threshold()) or x)(1.0)
+        assert during[-1][0] == gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*before)

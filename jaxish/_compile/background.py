@@ -67,11 +67,19 @@ class _Thread(threading.Thread):
 
     def come_to_rest(self) -> None:
         """Wait until this has ended: if the process ended while it is in C++, it would abort."""
-        if self.ident is not None:
-            self.join(timeout=0.1)
-            # On a busy machine importing a compiler takes longer than one wants to wait: leave it at the next instruction.
+        if self.ident is None:
+            return
+        self.join(timeout=0.1)
+        # On a busy machine importing a compiler takes longer than one wants to wait: leave it at the next instruction. Where that is
+        # in a finalizer, or in a weak reference's callback, Python tells and goes on: say so again, and have it tell nothing.
+        tell = sys.unraisablehook
+        sys.unraisablehook = lambda what: None if what.exc_type is SystemExit else tell(what)
+        for _ in range(100):
+            if not self.is_alive():
+                break
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(SystemExit))
-            self.join(timeout=10)
+            self.join(timeout=0.1)
+        sys.unraisablehook = tell
 
 
 class Compiler:

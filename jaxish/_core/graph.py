@@ -47,6 +47,7 @@ from . import (
     dynamo,
     errors,
     fake_results,
+    garbage,
     functorch,
     in_place,
     levels,
@@ -72,6 +73,8 @@ _count_lock = threading.Lock()
 def _after_fork() -> None:
     global tracing, _count_lock
     tracing, _count_lock = len(_traces.stack), threading.Lock()  # other threads and their traces are not inherited
+    if not tracing:
+        garbage.as_before()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
@@ -589,6 +592,8 @@ def _active(trace: Trace) -> Iterator[None]:
     global tracing
     with _count_lock:
         tracing += 1
+        if tracing == 1:
+            garbage.seldom()
     _traces.stack.append(trace)
     try:
         yield
@@ -596,6 +601,8 @@ def _active(trace: Trace) -> Iterator[None]:
         _traces.stack.pop()
         with _count_lock:
             tracing -= 1
+            if not tracing:
+                garbage.as_before()
 
 
 def trace(
