@@ -407,6 +407,22 @@ def test_a_body_of_thousands_of_operations_is_one_function():
     assert len(re.findall(r"\bsin\w*\(", source_of(program, np.ones(3, np.float32)))) >= 700
 
 
+def test_mapped_choices_are_part_of_a_loop():
+    def program(j):
+        def chosen(key, odds):
+            return j.random.choice(key, j.numpy.arange(4) * 2, p=odds)
+
+        def step(total, key):
+            found = j.vmap(chosen, (0, None))(j.random.split(key, 6), j.numpy.array([0.1, 0.2, 0.3, 0.4]))
+            found += j.vmap(chosen)(j.random.split(key, 6), j.random.dirichlet(key, j.numpy.ones(4), (6,)))
+            return total + found, found
+
+        return lambda key: j.lax.scan(step, j.numpy.zeros(6, int), j.random.split(key, 5))
+
+    source_of(program(jaxish), jaxish.random.key(3))
+    agree(lambda j: program(j)(j.random.key(3)))
+
+
 SAME_IN_ALL_STEPS = {
     "a transposed matrix": lambda j, a, c: j.lax.scan(lambda c, _: (j.numpy.tanh(c @ a.T), c), c, None, length=5),
     "no step": lambda j, a, c: j.lax.scan(lambda c, _: (j.numpy.tanh(c @ a.T), c), c, None, length=0),

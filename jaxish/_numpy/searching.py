@@ -126,7 +126,7 @@ def places_in(edges: Tensor, values: Tensor, right: bool) -> Tensor:
 
 
 def _searched(edges: Tensor, values: Tensor, right: bool) -> Tensor:
-    if graph.tracing and edges.shape[0] and edges.device.type == "cpu" and functorch.peek_interpreter_stack() is None:
+    if graph.tracing and edges.shape[0] and edges.device.type == "cpu":
         return _bisected(edges, values, right)
     if edges.shape[0] and functorch.peek_interpreter_stack() is not None:
         # torch's batching rule warns about values that it has expanded itself: batch them as the edges are.
