@@ -406,7 +406,7 @@ def test_a_thread_that_is_in_a_finalizer_ends_with_the_process(recwarn):
                 del thing
 
     thread, executable = background._Thread("test", step), Thing()
-    thread.submit(executable)
+    thread.submit(executable)  # pyright: ignore[reportArgumentType]
     thread.start()
     thread.come_to_rest()
     assert not thread.is_alive()

@@ -72,6 +72,7 @@ CALLS = {
     "unique_counts": lambda i, v, m: tuple(jnp.unique_counts(i, size=3)),
     "unique_inverse": lambda i, v, m: tuple(jnp.unique_inverse(i, size=3)),
     "unique_values": lambda i, v, m: jnp.unique_values(i, size=3),
+    "astype": lambda i, v, m: jnp.astype(v, "int32"),
     "unpackbits": lambda i, v, m: jnp.unpackbits(i.astype("uint8")),
     "unravel_index": lambda i, v, m: jnp.unravel_index(i, (3, 3)),
     "vectorize": lambda i, v, m: jnp.vectorize(jnp.dot, signature="(n),(n)->()")(i, v),

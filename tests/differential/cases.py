@@ -174,6 +174,7 @@ CASES += [
     *_parts("iuf", [f"jnp.sort({_PAIR})[1]", f"jnp.sort({_SQUARE}, 0, descending=True)[0, 1]"]),
     *_parts("iuf", [f"{_PAIR}.at[{_PLACE}].min(b)[1]", f"{_SQUARE}.at[0, 1].max(a)[0, 1]"]),
     *_parts("iuf", [f"lax.top_k({_PAIR}, 1)[0][0]"]),
+    *_parts("iu", [f"jnp.unique({_PAIR}, return_inverse=True, size=2)[1][0].astype(a.dtype)"]),
     *_parts("biuf", [f"jnp.argsort({_PAIR})[0].astype('int32')"], "int32"),
     *_parts("biuf", [f"lax.pad({_SQUARE}, a, ((1, -1, 0), (0, 0, 0)))[1, 1]"]),
     *_parts("f", [f"j.grad(lambda a: jnp.diagonal({_SQUARE} * {_SQUARE}).sum())(a)"], exact=False),
