@@ -192,6 +192,33 @@ def test_what_is_written_in_place_is_read_in_the_programs_order():
         torch.testing.assert_close(result, wanted)
 
 
+WRITTEN = {  # whether it becomes a new value, and what writes into the new tensor y
+    "numbers": (True, lambda x, y: y.mul_(3).add_(x).sub_(x * x, alpha=2).div_(y + 4)),
+    "where a mask is": (True, lambda x, y: y.masked_fill_(x > 0, 7)),
+    "flags": (True, lambda x, y: (x > 0).logical_and_(y > -1)),
+    "laid out otherwise": (False, lambda x, y: y.t().contiguous().t().masked_fill_(x > 0, 7)),
+    "with a view": (False, lambda x, y: (y[0], y.mul_(3))[0] + y),
+    "under another name": (False, lambda x, y: (lambda flags: (flags.detach(), flags.logical_and_(y > -1))[0])(x > 0)),
+    "an argument": (False, lambda x, y: y + x.mul_(2)),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_written_into_a_new_tensor_is_a_new_value(name):
+    is_new, write = WRITTEN[name]
+    x = torch.tensor([[0.5, -1.0, 2.0], [3.0, -0.1, 0.0]])
+
+    def function(x):
+        y = x * 2 + 1
+        before = y * 5
+        return [write(x, y), y * 2, before]
+
+    body = graph.trace(function, [graph.TensorType.of(x)]).graph
+    assert is_new != any(node.meta.get("writes") for node in body.module.graph.nodes)
+    for result, wanted in zip(body.module.forward(x.clone()), function(x.clone()), strict=True):
+        torch.testing.assert_close(result, wanted)
+
+
 @pytest.mark.parametrize("mapped", [False, True])
 def test_derivatives_that_torch_writes_in_place_are_part_of_pieces(mapped):
     def program(xp):

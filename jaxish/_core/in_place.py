@@ -32,6 +32,8 @@ def as_new_value(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> bo
     tensor, node = args[0], trace.made_by(args[0])
     if node is None or node.op != "call_function" or node.target is operator.getitem or trace.fake_mode.shape_env:
         return False
+    if node.meta["val"] is not tensor:  # detached: another name of the same node
+        return False
     memory = nodes.storage_of(tensor)
     values = [other.meta.get("val") for other in (*node.all_input_nodes, *node.users)]
     if any(nodes.storage_of(v) == memory for v in values if isinstance(v, Tensor)):
