@@ -69,8 +69,12 @@ def _run(*command: str, seconds: float, **environment: str) -> tuple[int, str]:
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
+        process.send_signal(signal.SIGINT)  # pytest tells what it has found
+        try:
+            output, _ = process.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
     return process.returncode, output
 
 
@@ -78,18 +82,18 @@ def _tested(names: list[str], tier: str, seconds: float) -> dict[str, Any]:
     workers = ["-p", "xdist.plugin", "-n", str(min(os.cpu_count() or 1, 12)), "--dist", "worksteal"]
     several = workers if importlib.util.find_spec("xdist") else []
     files = [f"tests/test_{name}.py" for name in names]
-    options = ["-p", "no:cacheprovider", "--tb=short", "-vv", "-W", "ignore:JAX plugin"]
+    options = ["-p", "no:cacheprovider", "--tb=line", "-vv", "-W", "ignore:JAX plugin"]
     # Other people's plugins warn, and warnings are errors.
     environment = {"JAXISH_JIT_TIER": tier, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     status, output = _run("-m", "pytest", *several, *options, *files, seconds=seconds, **environment)
-    print(output[-3000:] if status else "", flush=True)
     outcomes = re.findall(
         r"^(?:\[gw\d+\] \[ *\d+%\] (\w+) )?(tests/\S+::.*?)(?: (PASSED|FAILED|SKIPPED|ERROR).*)?$", output, re.M
     )
     by_test = {test.strip(): first or last for first, test, last in outcomes if first or last}
     counts = collections.Counter(by_test.values())
     failed = sorted(test for test, outcome in by_test.items() if outcome in ("FAILED", "ERROR"))
-    return {"ended by itself": status >= 0, **counts, "which failed": failed}
+    why = collections.Counter(re.findall(r"^(?:FAILED|ERROR) \S+::.*? - (.{1,150})", output, re.M))
+    return {"ended by itself": status in (0, 1), **counts, "which failed": failed, "why": dict(why.most_common(20))}
 
 
 def _direct(seconds: float) -> dict[str, Any]:
