@@ -107,6 +107,9 @@ def test_a_second_process_compiles_nothing(tmp_path):
         log.write_text("")
         run(tmp_path / "cache", tier, CXX=str(compiler))
         assert not [command for command in log.read_text().splitlines() if command not in ("--version", "-v")]
+    program = f"import runpy, sys; runpy.run_path({str(PROGRAM)!r}); print('torch._inductor.compile_fx' in sys.modules)"
+    done = run(tmp_path / "cache", "compiled", ["-c", program])
+    assert done.stdout.endswith("\nFalse\n")  # nor imports what compiles
 
 
 def test_jaxs_way_of_choosing_the_folder(tmp_path, compiled):
@@ -311,4 +314,4 @@ def test_loaded_code_goes_with_its_function(root, compiled):
     for i in range(3):
         jaxish.jit(lambda x, i=i: jaxish.lax.fori_loop(0, 3, lambda _, x: x * i, x))(x)
     gc.collect()
-    assert mapped() == before
+    assert mapped() <= before

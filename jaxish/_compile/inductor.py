@@ -5,14 +5,15 @@ that returns is kept and called directly: AOTAutograd's wrapper around it regene
 PyTorch, which immutable arrays do not need, and costs 2 µs a call (3.7 against 1.2 on a small graph).
 
 Private torch API (tried on 2.13): compile_fx, TracingContext, FakeTensorMode, the autograd-cache switch,
-CppTile2DKernel, preserve_rng_state.
+CppTile2DKernel, preserve_rng_state, AsyncCompile.
 """
 
 import contextlib
 import logging
+import pathlib
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -21,6 +22,7 @@ from torch import Tensor, fx
 from torch.fx import GraphModule
 
 from .._core import cache, operators
+from .._core.graph import TensorType
 from .._core.operators import Kind, aten
 from .._core.rewriting import rewritten
 from . import decompositions, inductor_files, masks, onednn
@@ -32,8 +34,8 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     """Compile a graph for inputs like `examples`; see registry.py for the contract. Raises `cache.Unusable`."""
     from torch._inductor.exc import InductorError
 
-    task = _Task.of(module, examples)
-    on_cpu = all(e.device.type == "cpu" for e in task.examples)
+    task = _Task.of(module, [TensorType.of(e) for e in examples])
+    on_cpu = all(type.device.type == "cpu" for type in task.types)
     try:
         run = inductor_files.kept(task.key, task.compiled, lasting=not on_cpu)
     except InductorError as error:  # products of narrow integers may be of another type than it takes them for (2.13)
@@ -43,9 +45,9 @@ def compile_graph(module: GraphModule, examples: list[Tensor]) -> Any:
     return task.masks.around(run) if task.masks else run
 
 
-def is_kept(module: GraphModule, examples: list[Tensor]) -> bool:
-    """Tell whether the cache on disk has the code of a graph. Raises `cache.Unusable`."""
-    return cache.has(_Task.of(module, examples).key)
+def is_kept(module: GraphModule, types: Sequence[TensorType]) -> bool:
+    """Tell whether the cache on disk has the code of a graph, without importing Inductor. Raises `cache.Unusable`."""
+    return cache.has(_Task.of(module, types).key)
 
 
 @dataclass(frozen=True)
@@ -53,43 +55,50 @@ class _Task:
     """A graph as Inductor is given it."""
 
     module: GraphModule
-    examples: list[Tensor]
+    types: list[TensorType]  # of the inputs
     masks: masks.ByteMasks
     options: dict[str, Any]
 
     @staticmethod
-    def of(module: GraphModule, examples: list[Tensor]) -> "_Task":
+    def of(module: GraphModule, types: Sequence[TensorType]) -> "_Task":
         module = onednn.with_products(_with_own_memory(module), torch.ops.jaxish.product.default)
         module, byte_masks = masks.as_bytes(masks.vectorized(module))
-        examples = [e.view(torch.uint8) if i in byte_masks.inputs else e for i, e in enumerate(examples)]
+        types = [replace(t, dtype=torch.uint8) if i in byte_masks.inputs else t for i, t in enumerate(types)]
         # XLA contracts a * b + c into one rounding, and random numbers are JAX's to the bit only if this does too.
         # Integers wrap around; the option is the one that reaches the compiler's command line as it is.
         options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast -fwrapv"}
         # On a GPU, where JAX's bits are others than on a CPU, contraction only costs accuracy: 1 - x * x came out rounded once
         # within a logarithm and twice beside it, and normal numbers had errors of 5e-6. The option that keeps Triton
         # from it (2.11 to 2.13) has 16-bit floats rounded after each operation too, as on the other tiers.
-        options["emulate_precision_casts"] = not all(e.device.type == "cpu" for e in examples)
+        options["emulate_precision_casts"] = not all(type.device.type == "cpu" for type in types)
         if _is_long_formula(module):
             options["realize_opcount_threshold"] = 8
-        return _Task(module, examples, byte_masks, options)
+        return _Task(module, types, byte_masks, options)
 
     @property
     def key(self) -> str:
         """The name of its code in the cache."""
-        return cache.key_of(self.module.code, [(e.shape, e.dtype, e.device) for e in self.examples], self.options)
+        return cache.key_of(self.module.code, [(t.shape, t.dtype, t.device) for t in self.types], self.options)
 
-    def compiled(self) -> Any:
-        """Have Inductor compile it."""
+    def compiled(self, folder: pathlib.Path) -> Any:
+        """Have Inductor compile it, in this folder; or load it, where another process has done so."""
         from torch._inductor.exc import InductorError
 
-        try:
-            return _compiled(self.module, self.examples, self.options)
-        except InductorError:
-            # Where an index is both read and written by, its C++ for vectors may use a name before it is declared (2.13).
-            return _compiled(self.module, self.examples, {**self.options, "cpp.simdlen": 1})
+        call = inductor_files.loaded(folder)
+        if call is None:
+            options = self.options
+            try:
+                code = _compiled(self.module, self.types, options)
+            except InductorError:
+                # Where an index is both read and written by, its C++ for vectors may use a name before it is declared (2.13).
+                options = {**options, "cpp.simdlen": 1}
+                code = _compiled(self.module, self.types, options)
+            call = code.current_callable
+            inductor_files.leave_to_be_loaded(code, options, folder)
+        return _caller(call, _result_count(self.module))
 
 
-def _compiled(module: GraphModule, examples: list[Tensor], options: dict[str, Any]) -> Any:
+def _compiled(module: GraphModule, types: list[TensorType], options: dict[str, Any]) -> Any:
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
     from torch._guards import TracingContext, tracing
@@ -109,15 +118,34 @@ def _compiled(module: GraphModule, examples: list[Tensor], options: dict[str, An
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with (
         tracing(TracingContext(mode)),
+        _kernels_compiled_at_once(),
         torch.no_grad(),
         functorch_config.patch(enable_autograd_cache=False),
         inductor_config.patch(options),
         _tiles_indexed_once(),
         _generators_left_alone(),
     ):
-        fakes = [_fake_like(e, mode) for e in examples]
+        with mode:
+            fakes: list[Any] = [torch.empty(type.shape, dtype=type.dtype, device=type.device) for type in types]
         compile_fx(module, fakes, inner_compile=keep, decompositions=decompositions.table())
-    return _caller(kept[-1], _result_count(module))
+    return kept[-1]
+
+
+def _kernels_compiled_at_once() -> Any:
+    """Return the context manager within which Triton compiles all kernels of a graph in as many processes as there are cores.
+
+    Inductor starts the processes when it begins with a graph, and compiles those kernels itself, one by one, that
+    it has written before they are there: all of the first graph's, of a second each (torch 2.11 to 2.13).
+    """
+    from torch._inductor.async_compile import AsyncCompile
+
+    compile = AsyncCompile.triton
+
+    def triton(*args: Any, **options: Any) -> Any:
+        AsyncCompile.wait_pool_ready()
+        return compile(*args, **options)
+
+    return mock.patch.object(AsyncCompile, "triton", triton)
 
 
 @contextlib.contextmanager
@@ -191,19 +219,12 @@ torch.library.register_fake(
 )
 
 
-def _fake_like(example: Tensor, mode: Any) -> Tensor:
-    with mode:
-        return torch.empty(example.shape, dtype=example.dtype, device=example.device)
-
-
 def _result_count(module: GraphModule) -> int:
     (results,) = module.graph.output_node().args
     return len(results)  # pyright: ignore
 
 
-def _caller(compiled: Any, count: int) -> Any:
-    call = getattr(compiled, "current_callable", None) or compiled
-
+def _caller(call: Callable[[list[Tensor]], Sequence[Tensor]], count: int) -> Any:
     def run(*tensors: Tensor) -> Sequence[Tensor]:
         # Inductor takes its inputs in a list that it empties; bases of views may follow the results.
         return call([t if t.is_contiguous() else t.contiguous() for t in tensors])[:count]

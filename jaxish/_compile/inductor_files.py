@@ -4,8 +4,8 @@ Inductor's own folder is one for all processes, in a place where others can make
 there, half of a shared object that a killed compiler left as well. Here it finds in its folder what `cache` read,
 which is whole, or nothing, and what it adds becomes an entry once it has been loaded.
 
-Private torch API (tried on 2.13): the environment variables that it sets, codecache's precompiled headers, VecISA's
-trial compilations, clear_caches.
+Private torch API (tried on 2.9 and 2.13): the environment variables that it sets, codecache's precompiled headers, VecISA's
+trial compilations, clear_caches, CompiledFxGraph, PyCodeCache, align_inputs_from_check_idxs.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ from .._core import cache, machine, monitoring
 T = TypeVar("T")
 
 
-def kept(key: str, compile: Callable[[], T], lasting: bool) -> T:
-    """Return what `compile` makes by Inductor, with the files of an earlier compilation under this key at hand.
+def kept(key: str, compile: Callable[[pathlib.Path], T], lasting: bool) -> T:
+    """Return what `compile` makes by Inductor in a folder, with the files of an earlier compilation under this key in it.
 
     Code that may read its files later is `lasting`. Raises `cache.Unusable` where the disk is why it fails.
     """
@@ -36,7 +36,7 @@ def kept(key: str, compile: Callable[[], T], lasting: bool) -> T:
         before = cache.files_in(folder)
         try:
             with _working_in(folder, found):
-                result = compile()
+                result = compile(folder)
         except Exception as error:
             if not found:
                 cache.check_room()
@@ -47,6 +47,38 @@ def kept(key: str, compile: Callable[[], T], lasting: bool) -> T:
                 cache.write(key, folder)
             return result
     return kept(key, compile, lasting)
+
+
+_CODE = "code.json"  # which of the files in a folder is the graph's, how its kernels are compiled, and which inputs are aligned
+
+
+def leave_to_be_loaded(code: Any, options: dict[str, Any], folder: pathlib.Path) -> None:
+    """Note what `loaded` has to know of a CompiledFxGraph that has been compiled in this folder with these options."""
+    if code.constants or code.torchbind_constants:
+        return  # tensors that are in no file
+    aligned = [] if getattr(code, "_defers_input_alignment", False) else list(code.inputs_to_check)
+    (folder / _CODE).write_text(json.dumps({"key": code.cache_key, "options": options, "aligned": aligned}))
+
+
+def loaded(folder: pathlib.Path) -> Any:
+    """Return the code of a graph that another process has compiled in this folder, None where there is none.
+
+    Inductor has a cache of its own, which is asked after all that comes before its code generator: seconds for a large
+    graph, in which the interpreter's lock is held (torch 2.13).
+    """
+    import torch._inductor.config as inductor_config
+    from torch._inductor.codecache import PyCodeCache, get_path
+    from torch._inductor.utils import align_inputs_from_check_idxs
+    from torch.utils._ordered_set import OrderedSet
+
+    try:
+        noted = json.loads((folder / _CODE).read_text())
+    except FileNotFoundError:
+        return None
+    path = get_path(noted["key"], "py")[2]
+    with inductor_config.patch(noted["options"]):
+        call: Any = PyCodeCache.load_by_key_path(noted["key"], path).call
+    return align_inputs_from_check_idxs(call, noted["aligned"], OrderedSet())
 
 
 @functools.cache
@@ -76,6 +108,8 @@ def _working_in(folder: pathlib.Path, loading: bool) -> Iterator[None]:
         # openssl is what Inductor finds out by whether a header has changed.
         "cpp_cache_precompile_headers": shutil.which("openssl") is not None,
     }
+    if loading:  # Triton's kernels, too: a process for each core would be started to find that there is nothing to do
+        options["compile_threads"] = 1
     make_header: Any = codecache._precompile_header
     header = functools.partial(_precompiled_header, make_header.__wrapped__, loading)
     check = functools.partialmethod(_remembered_check, cpu_vec_isa.VecISA.check_build)

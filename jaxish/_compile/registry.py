@@ -98,11 +98,11 @@ def lookup(name: str) -> Backend:
     return Backend(compile_contiguous, HOSTED)
 
 
-def is_kept(name: str, module: GraphModule, examples: list[Tensor]) -> bool:
+def is_kept(name: str, module: GraphModule, types: Sequence[TensorType]) -> bool:
     """Tell whether the backend of this name has the code of a graph on disk, as far as it lets know."""
     from . import inductor
 
-    return name == DEFAULT and inductor.is_kept(module, examples)
+    return name == DEFAULT and inductor.is_kept(module, types)
 
 
 def names() -> list[str]:
