@@ -18,7 +18,7 @@ from oracle import agree
 
 import jaxish
 from jaxish import numpy as jnp
-from jaxish._compile import cuda_graphs, executable, native_loop
+from jaxish._compile import background, cuda_graphs, executable, native_loop
 from jaxish._core import accelerator
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -123,6 +123,26 @@ def test_values_are_those_of_each_call(made, function):
                 a, b = jaxish.random.key_data(a), jax.random.key_data(b)
             np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=3e-4, atol=3e-4)
     assert made
+
+
+@pytest.mark.parametrize("slow", [0, 3, 100])
+def test_what_runs_until_it_is_compiled_is_recorded(made, slow, automatic, monkeypatch):
+    waiting, timed = [], cuda_graphs._timed
+    monkeypatch.setattr(background.Compiler, "submit", lambda self, found: waiting.append(found))
+    times = iter([1.0] * slow)  # as where another thread has the interpreter to itself
+    monkeypatch.setattr(cuda_graphs, "_timed", lambda *given: (next(times, 0.001), timed(*given)[1]))
+    f, g = (j.jit(lambda x, j=j: chain(j, x, x)) for j in (jaxish, jax))
+    inputs = [X * n for n in range(30)]
+    for x in inputs:
+        ours, theirs = f(x)[0], g(x)[0]
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=3e-4, atol=3e-4)
+    assert len(made) == (slow < 20)
+    (found,) = waiting
+    found.compile()
+    made.clear()
+    for x in inputs[:3]:
+        np.testing.assert_allclose(np.asarray(f(x)[0]), np.asarray(g(x)[0]), rtol=3e-4, atol=3e-4)
+    assert found._meanwhile is None
 
 
 def test_python_is_called_each_time(made):

@@ -1,7 +1,8 @@
-"""Compiled functions on a GPU, recorded as CUDA graphs where that pays.
+"""Functions on a GPU, recorded as CUDA graphs where that pays.
 
 A step of a small program is a hundred kernels, and launching one takes longer than it runs: 7 µs from generated Python, 2
-within a recorded graph (H100). A graph reads and writes memory of its own, so that inputs are copied in and results out,
+within a recorded graph (H100). Operator by operator it takes 20 and more, so that what runs so while it is compiled, for
+half a minute, is recorded as well. A graph reads and writes memory of its own, so that inputs are copied in and results out,
 some 20 µs a call. Whether it pays is measured, once, after calls in which kernels were loaded and tuned.
 
 What looks at a value cannot be recorded: torch raises, and the function stays as it was. What calls Python says so itself
@@ -17,7 +18,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,8 +28,9 @@ from . import background
 
 Run = Callable[..., Sequence[Tensor]]
 
-_WARM_UP = 2  # calls
+_WARM_UP, _TRIES = 2, 20  # calls: the first one that is timed, and the last
 _TOO_LONG = 0.25  # seconds of a call: launching is not what they are spent on, or the graph would be huge
+_SHORT = 0.01  # seconds of a call, below which it is measured three times
 _TOO_LARGE = 1 << 28  # bytes to be copied
 _GAIN = 0.9  # of the time of a call, below which a graph is kept
 
@@ -47,10 +48,11 @@ def needs_python() -> None:
         raise NeedsPython
 
 
-def recorded(run: Run, use: Callable[[Run], None], types: Iterable[TensorType]) -> Run:
-    """Return what calls `run`, a compiled function of tensors of these types, until it is known whether to record it.
+def recorded(run: Run, use: Callable[[Run], None], types: Iterable[TensorType], is_for_now: bool = False) -> Run:
+    """Return what calls `run`, a function of tensors of these types, until it is known whether to record it.
 
-    `use` is told what to call from then on. Nothing is recorded but what is on one GPU as a whole.
+    `use` is told what to call from then on. Nothing is recorded but what is on one GPU as a whole. A compiled function
+    waits until the compiler is at rest, since it is measured; what runs `is_for_now`, until that is done, does not.
     """
     devices = {type.device for type in types}
     if len(devices) != 1 or not accelerator.is_gpu(device := devices.pop()):
@@ -62,12 +64,14 @@ def recorded(run: Run, use: Callable[[Run], None], types: Iterable[TensorType]) 
         if getattr(_of_thread, "is_part", False):
             return run(*tensors)
         calls += 1
-        if calls > _WARM_UP and not background.compiler().is_busy and lock.acquire(blocking=False):  # once: it stays
-            use((_recording(run, tensors, device) if seconds < _TOO_LONG else None) or run)
+        is_short = seconds <= _TOO_LONG
+        is_time = (is_for_now or not background.compiler().is_busy) if is_short else calls > _TRIES
+        if is_time and lock.acquire(blocking=False):  # once: it stays
+            use((_recording(run, tensors, device, seconds) if is_short else None) or run)
         with _as_one():
-            if calls != _WARM_UP:
+            if calls < _WARM_UP or is_short:
                 return run(*tensors)
-            seconds, results = _timed(run, tensors)
+            seconds, results = _timed(run, tensors)  # again if another thread had the interpreter to itself
             return results
 
     return warm_up
@@ -83,17 +87,18 @@ def _as_one() -> Iterator[None]:
         _of_thread.is_part = False
 
 
-def _recording(run: Run, tensors: Sequence[Tensor], device: torch.device) -> "_Recording | None":
-    """Return `run` as a graph, None where it cannot be one, or is no faster as one."""
+def _recording(run: Run, tensors: Sequence[Tensor], device: torch.device, seconds: float) -> "_Recording | None":
+    """Return `run`, a call of which takes about so many seconds, as a graph; None where it cannot be one, or is no faster as one."""
     if sum(t.nbytes for t in tensors) > _TOO_LARGE:
         return None
     with _one_at_a_time, _as_one(), torch.cuda.device(device), torch.no_grad():
         try:
             made = _Recording(run, tensors, device)
         except Exception:  # torch's and CUDA's, of what may not be recorded; one of the function's own comes again
-            _pool_and_stream.cache_clear()
+            _memory.cache_clear()
             return None
-        plainly, replayed = (min(_timed(f, tensors)[0] for _ in range(3)) for f in (run, made))
+        times = 3 if seconds < _SHORT else 1
+        plainly, replayed = (min(_timed(f, tensors)[0] for _ in range(times)) for f in (run, made))
         return made if made.copied <= _TOO_LARGE and replayed < _GAIN * plainly else None
 
 
@@ -106,10 +111,39 @@ def _timed(run: Run, tensors: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]
     return time.perf_counter() - start, results
 
 
+class _Memory:
+    """The memory of the graphs that run in one stream, and the stream in which they are recorded."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
+        self._keeper = torch.cuda.CUDAGraph()  # of nothing: the last graph to go would take the pool along
+        with self.recording(self._keeper):
+            pass
+
+    @contextlib.contextmanager
+    def recording(self, graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+        """Within this context manager, what is launched becomes the graph."""
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream):
+            # torch.cuda.graph would empty the allocator's cache before.
+            graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
+            try:
+                yield
+            finally:
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # where arrays are empty, so is the graph
+                        graph.capture_end()
+                except RuntimeError:  # torch leaves the pool open where recording has failed (2.11)
+                    with contextlib.suppress(RuntimeError):
+                        torch._C._cuda_endAllocateToPool(self.stream.device_index, self.pool)  # pyright: ignore
+                    raise
+
+
 @functools.cache
-def _pool_and_stream(device: torch.device, current: int) -> tuple[Any, torch.cuda.Stream]:
-    """Return the memory of graphs that run in the current stream, and the stream in which they are recorded."""
-    return torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
+def _memory(device: torch.device, current: int) -> _Memory:
+    """Return the memory of graphs that run in the current stream of a device."""
+    return _Memory(device)
 
 
 class _Recording:
@@ -121,26 +155,10 @@ class _Recording:
         self._inputs = [torch.empty(t.shape, dtype=t.dtype, device=device) for t in tensors]
         _copy(self._inputs, tensors)
         self._graph = torch.cuda.CUDAGraph()
-        self._results = self._recorded(*_pool_and_stream(device, self._stream))
+        with _memory(device, self._stream).recording(self._graph):
+            self._results = list(run(*self._inputs))
         self._graph.replay()  # a constant that was made and kept for others to use has its value now
         self.copied = sum(t.nbytes for t in (*self._inputs, *self._results))
-
-    def _recorded(self, pool: Any, stream: torch.cuda.Stream) -> list[Tensor]:
-        torch.cuda.synchronize()
-        with torch.cuda.stream(stream):
-            # torch.cuda.graph would empty the allocator's cache before.
-            self._graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-            try:
-                return list(self._run(*self._inputs))
-            finally:
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")  # where arrays are empty, so is the graph
-                        self._graph.capture_end()
-                except RuntimeError:  # torch leaves the pool open where recording has failed (2.11)
-                    with contextlib.suppress(RuntimeError):
-                        torch._C._cuda_endAllocateToPool(self._index, pool)  # pyright: ignore
-                    raise
 
     def __call__(self, *tensors: Tensor) -> Sequence[Tensor]:
         if _current_stream(self._index) != self._stream:  # the user's, or one in which a graph is being recorded

@@ -60,7 +60,7 @@ class Executable:
     def __init__(self, body: Graph, name: str) -> None:
         self.body, self.name = body, name
         self._is_one_function = True  # where it is small, until its loops have taken long, or it has called Python
-        self._in_pieces: Callable[..., Sequence[Tensor]] | None = None
+        self._meanwhile: Callable[..., Sequence[Tensor]] | None = None  # what runs until it is compiled, else `direct`
         self._seconds = math.inf  # that a run takes operator by operator
         self._is_compiled = self._is_cut = False
         self._request: Request | None = None  # its graph holds the primitives that the backend's code calls
@@ -116,7 +116,7 @@ class Executable:
                 cache.warn(str(error))
                 self._use(self.direct)
             else:
-                self._is_compiled = True
+                self._is_compiled, self._meanwhile = True, None
 
     def _from_backend(self) -> Callable[..., Sequence[Tensor]]:
         self._request = request = self.request()
@@ -124,8 +124,13 @@ class Executable:
             return _unfused(self.body.module)
         with progress.told(self.name), monitoring.timed(monitoring.COMPILE):
             run = request.compile()
+        return self._recorded(run, self._use)
+
+    def _recorded(
+        self, run: Callable[..., Sequence[Tensor]], use: Callable[..., None], is_for_now: bool = False
+    ) -> Callable[..., Sequence[Tensor]]:
         types = (*self.body.in_types, *self.body.out_types)
-        return run if processes.are_several() else cuda_graphs.recorded(run, self._use, types)
+        return run if processes.are_several() else cuda_graphs.recorded(run, use, types, is_for_now)
 
     def _may_be_written(self) -> bool:
         return self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)
@@ -210,6 +215,7 @@ class Executable:
 
     def _submit(self) -> None:
         registry.forks_wait()
+        self._meanwhile = self._recorded(self.direct, functools.partial(setattr, self, "_meanwhile"), is_for_now=True)
         self._use(self._run_beside_compiler)
         background.compiler().submit(self)
 
@@ -218,7 +224,8 @@ class Executable:
 
         Where it is not, the pieces are compiled if they are to run until the backend is done.
         """
-        if self.backend != registry.DEFAULT or self._is_cut:
+        is_on_cpu = all(type.device.type == "cpu" for type in (*self.body.in_types, *self.body.out_types))
+        if self.backend != registry.DEFAULT or self._is_cut or not is_on_cpu:
             return False
         with monitoring.timed(monitoring.LOWER):
             body = lowering.spelled_out(self.body, PIECES)
@@ -227,14 +234,14 @@ class Executable:
         self._is_cut = True  # not before: a fork's child has none of it if its parent was not done
         if found is None:
             return False
-        self._in_pieces = _unfused(found.module)
+        self._meanwhile = _unfused(found.module)
         if found.is_enough:
-            self._use(self._in_pieces)
+            self._use(self._meanwhile)
         return found.is_enough
 
     def _run_beside_compiler(self, *tensors: Tensor) -> Sequence[Tensor]:
         with background.room_beside():
-            return (self._in_pieces or self.direct)(*tensors)
+            return (self._meanwhile or self.direct)(*tensors)
 
 
 def _feels_autocast(body: Graph) -> bool:
@@ -281,7 +288,7 @@ class Request:
     def is_kept(self) -> bool:
         """Tell whether the cache on disk has the compiled graph, so that compiling means loading it."""
         with structured.declared(self.structured_types):
-            return registry.is_kept(self.backend, self.module, _examples(self.in_types))
+            return registry.is_kept(self.backend, self.module, self.in_types)
 
     def is_worthwhile(self) -> bool:
         """Tell whether a compiler has something to fuse: what a primitive is made of, it compiles by itself."""
