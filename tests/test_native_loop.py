@@ -911,6 +911,18 @@ def test_what_is_set_several_times_is_copied_once():
     assert sets(8).count("memory.place") == sets(2).count("memory.place")
 
 
+def test_exponentials_are_those_of_jax_to_the_last_bit():
+    numbers = np.random.default_rng(0).uniform(-87.3, 90, (20, 101)).astype(np.float32)
+    numbers[:, :9] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 88.722, 88.73, -88.0, -1e30]
+
+    def program(j):
+        return j.jit(lambda x: j.lax.scan(lambda c, row: (c, (j.numpy.exp(row), j.numpy.exp(row[4:9]))), 0, x)[1])(
+            numbers
+        )
+
+    agree(program, rtol=0, atol=0)
+
+
 def test_lanes_that_are_done_keep_what_no_step_changes():
     def while_loop(j, x, i):
         step = lambda c: (c[0] + 1, c[1], c[2] + c[1][c[0]])
