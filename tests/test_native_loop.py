@@ -818,6 +818,9 @@ INDEXED = {
 }  # fmt: skip
 
 
+PLACES = np.array([0, 2, 5])  # some of them in no array
+
+
 # Loops over an index that read in the same step what several elements were set in: a copy.
 COPIED = {
     "several, read after they were set": (
@@ -833,6 +836,25 @@ COPIED = {
     ),
     "several of one carry, given out by another": (
         lambda j, i, c: (lambda y: (y, y))(c[0].at[j.numpy.array([0, 3, 7]) + i].set(c[1][:3] + i)), (W, 2 * W),
+    ),
+    "several times": (
+        lambda j, i, x: x[:, ::-1] * 0.5
+        + (x + i).at[PLACES + i, PLACES - i].set(2.0).at[PLACES - i, 1].add(0.5 * i).at[:, PLACES + i].mul(3.0).at[i, 2].set(x[0, 0]),
+        ROWS,
+    ),
+    "several times, and seen between": (
+        lambda j, i, x: (lambda y: y.at[PLACES + i, 1].add(x[0, 0]) - 0.5 * y)((x * 0.5).at[PLACES - i, 0].set(x[1, 1] + i)), ROWS,
+    ),
+    "several times, by what is there": (
+        lambda j, i, x: (lambda y: x * 0.3 + y.at[PLACES - i, 1].set(y[PLACES, 0]))((x * 0.5).at[PLACES + i, 0].set(x[1, 1])), ROWS,
+    ),
+    "several times, in parts and turned": (
+        lambda j, i, x: 0.5 * x
+        + (x * 2).at[PLACES + i].set(i).reshape(3, 4).at[PLACES - i, 1].set(x[0, 0]).T.at[PLACES, 1].add(2.0).reshape(4, 3),
+        ROWS,
+    ),
+    "several times, in rows of a part": (
+        lambda j, i, x: j.numpy.concatenate([(x * 2).at[PLACES + i, 0].set(i)[:2].at[PLACES - i, 1].set(3.0), x[2:] * 0.5]), ROWS,
     ),
 }  # fmt: skip
 
@@ -871,6 +893,34 @@ def test_elements_are_set_where_they_lie(name, loop, monkeypatch):
 def test_what_several_elements_were_set_in_is_read_in_the_same_step(name, loop, refused):
     agree(loops_over_an_index(loop, *COPIED[name]), rtol=1e-5)
     assert not refused
+
+
+def test_what_is_set_several_times_is_copied_once():
+    def sets(count):
+        def scan(x):
+            def step(x, i):
+                y = x * 0.5
+                for n in range(count):
+                    y = y.at[:, (PLACES + n) * i, PLACES + n].set(x[0, 0, n] * n)
+                return y[:, ::-1], None
+
+            return jaxish.lax.scan(step, x, np.arange(5))
+
+        return source_of(scan, np.ones((20, 30, 9), np.float32))
+
+    assert sets(8).count("memory.place") == sets(2).count("memory.place")
+
+
+def test_exponentials_are_those_of_jax_to_the_last_bit():
+    numbers = np.random.default_rng(0).uniform(-87.3, 90, (20, 101)).astype(np.float32)
+    numbers[:, :9] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 88.722, 88.73, -88.0, -1e30]
+
+    def program(j):
+        return j.jit(lambda x: j.lax.scan(lambda c, row: (c, (j.numpy.exp(row), j.numpy.exp(row[4:9]))), 0, x)[1])(
+            numbers
+        )
+
+    agree(program, rtol=0, atol=0)
 
 
 def test_lanes_that_are_done_keep_what_no_step_changes():

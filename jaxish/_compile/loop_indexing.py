@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from .._core import operators
 from .loop_elements import filled
@@ -102,6 +103,16 @@ def scattered(x: Value, dim: int, places: Value, new: Value, step: str | None = 
     return _updated(x, update, load if is_single else None)
 
 
+def is_first_slice(part: fx.Node, whole: fx.Node, dim: int | None = None) -> bool:
+    """Tell whether a node takes the first slice of another one, along this dimension or any."""
+    return part.target is torch.ops.aten.slice.Tensor and part.args == (
+        whole,
+        part.args[1] if dim is None else dim,
+        0,
+        1,
+    )
+
+
 def with_spare(x: Value, dim: int) -> Value:
     """Return x with its first slice along a dimension once more at the end: what is set there is dropped.
 
@@ -170,13 +181,40 @@ def _combined(step: str | None, dtype: torch.dtype, first: str, second: str) -> 
 _Indices = Sequence[fx.Node | None]
 
 
-def copied_to_be_read(emitter: Emitter, node: fx.Node, x: Value) -> Value:
-    """Return x, of which a node sets elements: no carry if they are several and something reads them in the same step."""
+def as_it_may_be_set(emitter: Emitter, node: fx.Node, x: Value) -> Value:
+    """Return x, of which a node sets elements: no carry if they are several and something reads them in the same step.
+
+    It is not a copy that was set before, either, if something else reads that.
+    """
+    if x.copy is not None and not _is_read_by_it_alone(node):
+        x = replace(x, copy=None)
     index = node.args[1] if node.target is torch.ops.aten.index_put.default else [node.args[2]]
     shapes = [emitter.values[n].shape for n in index if n is not None]  # pyright: ignore
     if x.place is None or math.prod(np.broadcast_shapes(*shapes)) == 1 or _is_kept(emitter, node):
         return x
     return replace(x, place=None, memory=None, updates=())
+
+
+def _is_read_by_it_alone(node: fx.Node) -> bool:
+    """Tell whether what an earlier node set elements of is, seen in whatever shape, read by this node alone, and once."""
+    if sum(a is node.args[0] for a in tree_leaves(node.args)) != 1:
+        return False
+    at: Any = node.args[0]
+    readers = {node}
+    while isinstance(at, fx.Node) and set(at.users) == readers:
+        if _name(at) in SETTING:
+            return True
+        if at.target is torch.ops.aten.cat.default:
+            joined: Any = at.args[0]
+            whole, *parts = joined
+            if len(parts) != 1 or set(parts[0].users) != {at} or not is_first_slice(parts[0], whole):
+                return False
+            readers, at = {at, parts[0]}, whole
+        elif operators.of(at.target).is_view:
+            readers, at = {at}, at.args[0]
+        else:
+            return False
+    return False
 
 
 def _is_kept(emitter: Emitter, node: fx.Node) -> bool:
@@ -284,6 +322,9 @@ def _scatter_reduce(
 
 def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Value:
     """Return x with elements set; what is no carry has several set in a copy."""
+    if x.copy is not None:
+        emitter.lines += change(replace(x, place=x.copy, updates=())).updates
+        return x if x.spare is not None else replace(x, load=x.copy)
     try:
         return change(x)
     except NeedsMemory:
@@ -291,7 +332,7 @@ def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Va
         emitter.lines += carry_over([name], [x]) if x.spare is None else _copied_with_spare(name, x, x.spare)
         copy = in_buffer(name, x.shape, x.dtype, is_carry=True)
         emitter.lines += change(replace(copy, spare=x.spare)).updates
-        return replace(copy, place=None, memory=None)
+        return replace(copy, place=None, memory=None, copy=copy.place)
 
 
 SETTING = ("index_put", "scatter", "scatter_add", "scatter_reduce")

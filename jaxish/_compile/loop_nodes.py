@@ -35,7 +35,7 @@ from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import C_TYPES, INSTRUCTIONS, OPERATORS, REDUCTIONS, kind_of
 from .loop_values import Unsupported, Value, in_buffer
-from .loop_views import VIEWS, select, slice_of
+from .loop_views import RESHAPES, VIEWS, select, slice_of
 
 EXPRESSIONS: dict[str, Callable[..., Value]] = {**loop_elements.EXPRESSIONS, **loop_parts.EXPRESSIONS}
 STATEMENTS: dict[str, Callable[..., Value]] = {
@@ -117,6 +117,8 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         operand, *rest = emitter.arguments(node)
         if any(isinstance(a, Value) for a in rest):
             raise Unsupported(f"{name} by a value")
+        if name in RESHAPES:
+            operand = _before_it_was_reshaped(emitter, node)
         value = view(tuple(meta.shape), _before_it_is_repeated(emitter, operand, meta.numel()), *rest)
     else:
         value = _computed(emitter, name, node, tuple(meta.shape), meta.dtype)
@@ -154,10 +156,30 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
     if loop_parts.is_read_in_parts(node):
         return loop_parts.read_in_parts(emitter, shape, dtype, *args, **named)
     if name in loop_indexing.SETTING:
-        args = [loop_indexing.copied_to_be_read(emitter, node, args[0]), *args[1:]]
+        args = [loop_indexing.as_it_may_be_set(emitter, node, args[0]), *args[1:]]
     if name in STATEMENTS:
         return STATEMENTS[name](emitter, shape, dtype, *args, **named)
     raise Unsupported(name)
+
+
+def _before_it_was_reshaped(emitter: Emitter, node: fx.Node) -> Value:
+    """Return what a node reshapes: of one that was reshaped there and back the elements are found without dividing."""
+    operand: Any = node.args[0]
+    while not emitter.values[operand].is_held:
+        if _is_view(operand, *RESHAPES):
+            operand = operand.args[0]
+        elif _is_view(operand, "permute") and _is_view(turned := operand.args[0], "permute"):
+            first, second = ([d % len(order) for d in order] for order in (turned.args[1], operand.args[1]))
+            if emitter.values[turned].is_held or [first[d] for d in second] != sorted(first):
+                break
+            operand = turned.args[0]
+        else:
+            break
+    return emitter.values[operand]
+
+
+def _is_view(node: fx.Node, *names: str) -> bool:
+    return getattr(node.target, "__name__", "").split(".")[0] in names and _namespace(node) == "aten"
 
 
 def _before_it_is_repeated(emitter: Emitter, x: Value, count: int) -> Value:

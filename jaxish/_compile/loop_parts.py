@@ -15,7 +15,7 @@ from torch import fx
 from .._core import operators
 from .loop_elements import element_of, filled, literal
 from .loop_emitter import Emitter
-from .loop_indexing import with_spare
+from .loop_indexing import is_first_slice, with_spare
 from .loop_operators import C_TYPES
 from .loop_ranges import within
 from .loop_values import Unsupported, Value, flat_index, loops_over
@@ -41,7 +41,7 @@ def _cat(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, nodes: Se
     dim %= len(shape)
     # torch joins arrays of one element-less dimension with those of any rank.
     parts = [v for v in map(emitter.values.__getitem__, nodes) if len(v.shape) == len(shape)]
-    if len(nodes) == 2 and _is_first_slice(nodes[1], nodes[0], dim):
+    if len(nodes) == 2 and is_first_slice(nodes[1], nodes[0], dim):
         return with_spare(parts[0], dim)
     starts = itertools.accumulate((p.shape[dim] for p in parts), initial=0)
     return _joined(emitter, list(zip(parts, starts, strict=False)), dim, shape, dtype)
@@ -71,10 +71,6 @@ def read_in_parts(
         return found
 
     return Value(shape, dtype, load)
-
-
-def _is_first_slice(part: fx.Node, whole: fx.Node, dim: int) -> bool:
-    return part.target is torch.ops.aten.slice.Tensor and part.args == (whole, dim, 0, 1)
 
 
 def _stack(

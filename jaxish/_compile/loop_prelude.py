@@ -56,7 +56,7 @@ OVERLOAD(asinh) OVERLOAD(acosh) OVERLOAD(atanh) OVERLOAD(expm1) OVERLOAD(erf) OV
   const kind found = function(usual ? x : kind(pole + 1)), other = x == kind(pole) ? kind(-Inf) : kind(NaN); \
   return usual ? found : other; \
 }
-NOT_BELOW(exp_, float, expf, -104) NOT_BELOW(exp_, double, exp, -746)
+NOT_BELOW(exp_, double, exp, -746)
 NOT_BELOW(exp2_, float, exp2f, -151) NOT_BELOW(exp2_, double, exp2, -1076)
 ABOVE(log_, float, logf, 0) ABOVE(log_, double, log, 0) ABOVE(log2_, float, log2f, 0) ABOVE(log2_, double, log2, 0)
 ABOVE(log10_, float, log10f, 0) ABOVE(log10_, double, log10, 0)
@@ -80,6 +80,14 @@ template <int last, int n> static inline float horner(const float (&c)[n], float
 }
 template <int n> static inline float polynomial(const float (&c)[n], float x) {  // the highest power first
   return horner<n - 1>(c, x);  // GCC (12) unrolls loops after it has made vectors, and makes none of those with a loop within
+}
+static inline float exp_(float x) {  // XLA's, which makes zero of what is below the normal numbers
+  constexpr float powers[] = {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5};
+  const float held = x < -87.8f ? -87.8f : x > 88.8f ? 88.8f : x;
+  const float nearest = std::floor(std::fma(held, 1.44269504088896341f, 0.5f)), twos = nearest > 127 ? 127 : nearest;
+  const float rest = std::fma(twos, 2.12194440e-4f, std::fma(twos, -0.693359375f, held));
+  const float found = std::fma(polynomial(powers, rest), rest * rest, rest) + 1;
+  return found * same_bits<float>(uint32_t(int32_t(x == x ? twos : 0) + 127) << 23);
 }
 static inline float tanh_(float x) {  // XLA's
   constexpr float top[] = {@TANH_NUMERATOR@}, bottom[] = {@TANH_DENOMINATOR@}, bound = @TANH_BOUND@;

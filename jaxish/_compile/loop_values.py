@@ -22,7 +22,8 @@ class Value:
 
     What `is_held` is in memory: its elements are read, not computed. What is a carry, in whatever order of its dimensions,
     has a `place`: the expression of where an element is kept. Some may have been set since: `updates` are the statements
-    that set them there, when nothing is read from there any more.
+    that set them there, when nothing is read from there any more. Of an array that was copied so that elements could be
+    set, `copy` says where an element is: more are set there, if nothing else reads it.
     """
 
     shape: tuple[int, ...]
@@ -33,14 +34,18 @@ class Value:
     updates: tuple[str, ...] = ()
     memory: str | None = None  # from where on the elements lie in order, in a carry
     spare: int | None = None  # the dimension whose last index is none of the carry's
+    copy: Callable[[Sequence[str]], str] | None = None
 
     def seen(
         self, shape: tuple[int, ...], index: Callable[[Sequence[str]], Sequence[str]], in_order: bool = False
     ) -> "Value":
         """Return the same elements in another shape; `index` says which index each had, `in_order` that none was moved."""
-        load, place, memory = self.load, self.place, self.memory if in_order else None
+        load, place, copy, memory = self.load, self.place, self.copy, self.memory if in_order else None
         if self.spare is not None and shape != self._without_spare:
-            place = memory = None
+            place = copy = memory = None
+        if copy is not None:
+            here = lambda i: copy(index(i))  # noqa: E731
+            return Value(shape, self.dtype, here, copy=here)
         found = Value(shape, self.dtype, lambda i: load(index(i)), updates=self.updates, memory=memory)
         if memory is not None:
             return replace(found, place=lambda i: f"{memory}[{flat_index(i, shape)}]")

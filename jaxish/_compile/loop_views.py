@@ -14,7 +14,8 @@ def reshape(shape: tuple[int, ...], x: Value, *_: Any) -> Value:
         return x
     head = beginning(x) if x.is_held and x.place is None else None
     if head is not None:
-        return Value(shape, x.dtype, lambda i: f"{head}{flat_index(i, shape)}]", is_held=True)
+        load = lambda i: f"{head}{flat_index(i, shape)}]"  # noqa: E731
+        return Value(shape, x.dtype, load, is_held=True, copy=None if x.copy is None else load)
     return x.seen(shape, lambda i: regrouped(i, shape, x.shape), in_order=True)
 
 
@@ -99,8 +100,9 @@ def _of_parts(shape: tuple[int, ...], x: Value) -> Value:
     return Value(shape, dtype, lambda i: f"complex_of({x.load([*i, '0'])}, {x.load([*i, '1'])})")
 
 
+RESHAPES = ("reshape", "unsqueeze", "squeeze")
 VIEWS = {
-    **dict.fromkeys(("reshape", "unsqueeze", "squeeze"), reshape),
+    **dict.fromkeys(RESHAPES, reshape),
     "permute": permute,
     "t": _t,
     "transpose": _transpose,

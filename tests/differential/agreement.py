@@ -4,7 +4,7 @@ A case is one lane of one program, compared between two of JAX, the direct tier 
 booleans, the kinds of floating values (NaN, either infinity, zero and its sign). Finite numbers agree to a tolerance.
 Not compared are
 
-* subnormal numbers, and lanes that start from them: XLA makes zero of them;
+* subnormal numbers, as results or as what these differ by, and lanes that start from them: XLA makes zero of them;
 * lanes of floating programs whose value depends on the rounding within: JAX or the direct tier gives another one in
   the other precision;
 * lanes of complex programs at infinities, zeros and branch cuts where JAX and the direct tier differ. Complex numbers
@@ -67,7 +67,8 @@ def differences(found: np.ndarray, wanted: np.ndarray, tolerance: float, signed_
     tiny = np.finfo(wanted.dtype).tiny
     with np.errstate(all="ignore"):
         f, w = (np.where(np.abs(v) <= tiny, 0, v) for v in (found, wanted))
-        near = np.isfinite(f) & np.isfinite(w) & (np.abs(f - w) <= tolerance * np.abs(w))
+        near = (np.abs(f - w) <= tolerance * np.abs(w)) | (np.abs(found - wanted) <= tiny)
+        near &= np.isfinite(f) & np.isfinite(w)
     same = (f == w) | (np.isnan(f) & np.isnan(w)) | near
     if signed_zeros:
         same &= (found != 0) | (wanted != 0) | (np.signbit(found) == np.signbit(wanted))
