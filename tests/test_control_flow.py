@@ -245,6 +245,43 @@ def test_a_carry_error_names_the_leaf_by_its_key_path():
         jaxish.lax.scan(lambda c, x: ({"b": [jaxish.numpy.ones(2)]}, x), {"b": [0.0]}, XS)
 
 
+class Vector:
+    """A pytree whose class looks at the array that it is made of."""
+
+    def __init__(self, array):
+        assert array.ndim == 1
+        self.array = array
+
+
+def with_vectors(jax):
+    """Return a subclass of `Vector` that `jax` knows as a pytree with keys."""
+    kind = type("Vector", (Vector,), {})
+    children = lambda v: (((jax.tree_util.GetAttrKey("array"), v.array),), None)
+    jax.tree_util.register_pytree_with_keys(kind, children, lambda _, children: kind(*children))
+    return kind
+
+
+VECTORS = {
+    "while_loop": lambda j, kind, change: j.lax.while_loop(
+        lambda c: c.array.sum() < 50, lambda c: kind(change(c.array * 2)), kind(j.numpy.arange(3.0))
+    ),
+    "scan": lambda j, kind, change: j.lax.scan(
+        lambda c, x: (kind(change(c.array + x)), kind(c.array * x)), kind(j.numpy.arange(3.0)), XS
+    ),
+    "cond": lambda j, kind, change: j.lax.cond(
+        j.numpy.array(True), lambda x: kind(x), lambda x: kind(change(x * 2)), j.numpy.arange(3.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("program", VECTORS.values(), ids=VECTORS)
+def test_classes_that_look_at_their_arrays(program):
+    agree(lambda jax: jax.tree.leaves(program(jax, with_vectors(jax), lambda x: x)))
+    wrong = lambda jax: program(jax, with_vectors(jax), lambda x: x[:2])
+    (kind, text), (wanted, expected) = raised(wrong, jaxish), raised(wrong, real_jax)
+    assert (kind, ".array" in text) == (wanted, ".array" in expected) == ("TypeError", True)
+
+
 def test_the_graph_of_a_scan_does_not_grow_with_its_length():
     import jaxish
 

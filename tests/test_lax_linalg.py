@@ -8,6 +8,7 @@ from expressions import agree_on
 from oracle import agree
 
 import jaxish
+from jaxish._core import config
 
 pytestmark = pytest.mark.usefixtures("unoptimized_jax")
 
@@ -284,3 +285,29 @@ def test_polar_decomposition_and_updates() -> None:
         )
 
     agree(program, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("size", [3, 8, 40])
+def test_vectors_have_the_same_signs_on_every_tier(size, dtype):
+    """Programs that draw along eigenvectors come to other values with other signs: torch's LAPACK is not JAX's."""
+    generator = np.random.RandomState(size)
+    a = generator.randn(4, size, size).astype(dtype)
+    if dtype.startswith("complex"):
+        a = a + 1j * generator.randn(4, size, size).astype("float32")
+
+    def program(jax):
+        linalg = jax.numpy.linalg
+        functions = [
+            lambda x: linalg.eigh(x + x.mT.conj()).eigenvectors,
+            lambda x: linalg.eig(x).eigenvectors,
+            lambda x: linalg.svd(x, full_matrices=False).U,
+            lambda x: linalg.svd(x[:, :2], full_matrices=False).U,
+            lambda x: linalg.svd(x[:2], full_matrices=False).Vh,
+        ]
+        with jax.enable_x64(dtype == "float64"):
+            return [f(jax.vmap(g))(a) for g in functions for f in (lambda f: f, jax.jit)]
+
+    for tier in ("direct", "compiled"):
+        with config.jit_tier(tier):
+            agree(program, rtol=2e-2, atol=2e-3)

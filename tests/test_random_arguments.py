@@ -49,6 +49,13 @@ PROGRAMS = [
     lambda j, r, k: r.normal(k, (np.int32(3),)),
     lambda j, r, k: r.uniform(k, (3,), "float8_e5m2"),
     lambda j, r, k: [
+        r.uniform(k, (), "float32", low, high)
+        for low, high in [(np.ones(1), np.full(1, 2.0)), (np.ones(1), 2.0), (1.0, np.full((1, 1), 2.0))]
+    ],
+    lambda j, r, k: j.vmap(r.uniform, (0, None, None, 0, 0))(
+        r.split(k, 3), (), j.numpy.float32, np.arange(3.0)[:, None], np.arange(1.0, 4)[:, None]
+    ),
+    lambda j, r, k: [
         j.vmap(lambda a: r.gamma(a, 2.0))(r.split(r.key(3, impl=name), 3)) for name in ("rbg", "unsafe_rbg")
     ],
 ]

@@ -132,6 +132,7 @@ def uniform(
 ) -> Array:
     """Return uniforms in [minval, maxval) of a floating `dtype`; the bounds broadcast to `shape`.
 
+    A number for a bound of one element with dimensions is as that bound is.
     Raises `ValueError` for other dtypes, `TypeError` for bounds that do not broadcast.
     """
     typed, _ = check_key("uniform", key)
@@ -140,6 +141,10 @@ def uniform(
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return Array(unit_uniform(typed, sizes, target))
     low, high = (parameter("uniform", bound, target, typed) for bound in (minval, maxval))
+    if (
+        not sizes and low.ndim + high.ndim and low.numel() == high.numel() == 1
+    ):  # JAX has numbers broadcast to its bounds
+        return Array(uniform_between(typed, sizes, low.reshape(()), high.reshape(())).reshape(low.shape))
     try:
         check_shape("uniform", sizes, tuple(low.shape), tuple(high.shape))
     except ValueError as error:

@@ -144,7 +144,7 @@ def difference(found: Output, spec: Any, types: Sequence[TensorType], function: 
 def _first_difference(found: Output, types: Sequence[TensorType], rule: str) -> str:
     if found.spec.is_leaf():
         return ""
-    paths = [path for path, _ in tree.leaves_with_path(found.spec.unflatten(range(len(types))))]
+    paths = [path for path, _ in tree.leaves_with_path(found.spec.unflatten(found.arrays))]
     for path, array, wanted in zip(paths, found.arrays, types, strict=True):
         type = ShapedArray(wanted.shape, dtypes.TO_NUMPY[wanted.dtype]).str_short()
         if type_text(array) != type:

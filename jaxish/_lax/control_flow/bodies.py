@@ -96,8 +96,12 @@ def check_structure(given: tree.Spec, returned: tree.Spec, what: str) -> None:
 
 def check_types(init: Operands, avals: Sequence[Any], what: str, body: Callable[..., Any]) -> None:
     """Raise `TypeError`, naming the leaf by its key path, when a loop's carry comes back with another type."""
-    paths = [path for path, _ in tree.leaves_with_path(init.spec.unflatten(range(len(init.arrays))))]
-    for path, value, out in zip(paths, init.arrays, avals, strict=True):
+    pairs = list(zip(init.arrays, avals, strict=True))
+    if all(value.shape == out.shape and value.dtype == out.dtype for value, out in pairs):
+        return
+    # classes of users may look at what they are made of: they get the arrays, and only where there is something to say
+    paths = [path for path, _ in tree.leaves_with_path(init.spec.unflatten(init.arrays))]
+    for path, (value, out) in zip(paths, pairs, strict=True):
         if value.shape == out.shape and value.dtype == out.dtype:
             continue
         reason = "shapes" if value.shape != out.shape else "dtypes"

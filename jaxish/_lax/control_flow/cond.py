@@ -342,7 +342,7 @@ def _check_branches(
 
 
 def _type_differences(left: Program, right: Program, name: str, other: str) -> list[str]:
-    paths = [path for path, _ in tree.leaves_with_path(left.out_spec.unflatten(range(len(left.out_kinds))))]
+    paths = [path for path, _ in tree.leaves_with_path(left.out_spec.unflatten(left.out_avals))]
     found = []
     for path, a, b in zip(paths, left.out_avals, right.out_avals, strict=True):
         parts = [part for part in ("dtype", "shape") if getattr(a, part) != getattr(b, part)]

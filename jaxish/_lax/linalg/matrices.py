@@ -1,18 +1,20 @@
 """What the functions on matrices share: checks of their operands, and guards against values that LAPACK refuses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..._core import dtypes
+from ..._core import dtypes, levels
 from ..._core.array import Array, is_weak, tensor_of
 from ..._core.primitive import conjugate
 from ..._core.promotion import convert
 from .. import operands as ops
 
 _LAPACK = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+_LETTERS = dict(zip(_LAPACK, "sdcz", strict=True))
 
 
 def matrix(
@@ -59,6 +61,31 @@ def nan_for_nan(function: Callable[[Tensor], tuple[Tensor, ...]], t: Tensor) -> 
     finite = torch.isfinite(t).all(-1).all(-1)
     results = function(torch.where(finite[..., None, None], t, 0))
     return [torch.where(finite[(..., *(None,) * (r.dim() - finite.dim()))], r, _nan(r)) for r in results]
+
+
+def by_lapack(
+    name: str,
+    options: Mapping[str, Any],
+    taken: Callable[..., Sequence[np.ndarray]],
+    otherwise: Callable[[Tensor], Sequence[Tensor]],
+    t: Tensor,
+) -> tuple[Tensor, ...]:
+    """Return what a routine of SciPy's LAPACK makes of matrices on the CPU; elsewhere, or in a trace, what torch's operator does.
+
+    It is the one that JAX and our compiled code call, so that vectors have the same signs in every tier; MKL's, which torch calls,
+    are others. `taken` makes the results of the routine's, and `options` is what that is told besides the matrix.
+    """
+    if type(t) is not Tensor or t.device.type != "cpu" or levels.is_tracer(t) or not t.numel():
+        return tuple(otherwise(t))
+    from scipy.linalg import lapack
+
+    matrices = t.detach().resolve_conj().resolve_neg().reshape(-1, *t.shape[-2:]).numpy()
+    routine = getattr(lapack, f"{_LETTERS[t.dtype]}{name}")
+    results = [routine(matrix, **options) for matrix in matrices]
+    if any(found[-1] for found in results):  # it did not converge: torch says so
+        return tuple(otherwise(t))
+    stacked = map(np.stack, zip(*(taken(*found[:-1]) for found in results), strict=True))
+    return tuple(torch.from_numpy(r).reshape(*t.shape[:-2], *r.shape[1:]) for r in stacked)
 
 
 def _nan(like: Tensor) -> complex:

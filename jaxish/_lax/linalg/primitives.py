@@ -14,7 +14,7 @@ from ..._core.graph import TensorType
 from ..._core.target import Target
 from ..._core.torch_modes import in_own_dtypes
 from .factorization import Factorization
-from .matrices import adjoint, nan_for_nan
+from .matrices import adjoint, by_lapack, nan_for_nan
 from .reflections import pivoted_qr
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
@@ -44,6 +44,10 @@ def _gaps(w: Tensor) -> Tensor:
     """Return 1 / (w_j - w_i), zero where i = j."""
     unit = torch.eye(w.shape[-1], dtype=w.dtype, device=w.device)
     return 1 / (unit + w.unsqueeze(-2) - w.unsqueeze(-1)) - unit
+
+
+def _as_they_are(*found: np.ndarray) -> tuple[np.ndarray, ...]:
+    return found
 
 
 class Cholesky(Factorization):
@@ -90,7 +94,14 @@ class Eigh(Factorization):
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         read, triangle = (torch.tril(inputs[0]), "L") if self.reads_lower else (torch.triu(inputs[0]), "U")
-        values, vectors = nan_for_nan(lambda m: torch.linalg.eigh(m, triangle), read)
+        driver, size = ("heevd" if read.dtype.is_complex else "syevd"), read.shape[-1]
+        options = {
+            "lower": self.reads_lower,
+            "lwork": 1 + 70 * size + 2 * size * size,
+        }  # as native code has it: for blocks
+        values, vectors = nan_for_nan(
+            lambda m: by_lapack(driver, options, _as_they_are, lambda t: torch.linalg.eigh(t, triangle), m), read
+        )
         return [vectors, values]
 
     def slope(
@@ -132,7 +143,8 @@ class Eig(Factorization):
         if not self.left and not self.right:
             return (torch.linalg.eigvals(a),)
         if not self.left:
-            return tuple(torch.linalg.eig(a))
+            taken = (lambda w, _, v: (w, v)) if a.dtype.is_complex else _eigenpairs
+            return by_lapack("geev", {"compute_vl": 0, "lwork": 68 * a.shape[-1]}, taken, torch.linalg.eig, a)
         found = _with_left_eigenvectors(a)
         return found if self.right else found[:2]
 
@@ -152,6 +164,15 @@ class Eig(Factorization):
         dw, dright = _eigenvector_slope(values, right, da)
         dleft = [_eigenvector_slope(values.conj(), results[1], adjoint(da))[1]] if self.left else []
         return [dw, *dleft, dright] if self.right else [dw, *dleft]
+
+
+def _eigenpairs(real: np.ndarray, imaginary: np.ndarray, _: np.ndarray, found: np.ndarray) -> list[np.ndarray]:
+    """Return eigenvalues and right eigenvectors as complex numbers: of a pair, LAPACK's columns are the first's parts."""
+    (first,) = np.nonzero(imaginary > 0)
+    vectors = found.astype(np.result_type(found.dtype, np.complex64))
+    vectors[:, first] = found[:, first] + 1j * found[:, first + 1]
+    vectors[:, first + 1] = vectors[:, first].conj()
+    return [real + 1j * imaginary, vectors]
 
 
 @in_own_dtypes
@@ -271,7 +292,13 @@ class Svd(Factorization):
     def run(self, *inputs: Tensor) -> list[Tensor]:
         if not self.vectors:
             return nan_for_nan(lambda m: (torch.linalg.svdvals(m),), inputs[0])
-        u, values, vh = nan_for_nan(lambda m: torch.linalg.svd(m, full_matrices=self.full), inputs[0])
+        options = {"full_matrices": self.full}
+        u, values, vh = nan_for_nan(
+            lambda m: by_lapack(
+                "gesdd", options, _as_they_are, lambda t: torch.linalg.svd(t, full_matrices=self.full), m
+            ),
+            inputs[0],
+        )
         return [values, u, vh]
 
     def slope(
