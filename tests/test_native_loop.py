@@ -437,6 +437,9 @@ SAME_IN_ALL_STEPS = {
             j.lax.while_loop(lambda s: s[0] < x[0] + 3, lambda s: (s[0] + 1, s[1] @ b.T / 9), (0.0, b))[1] + x, b[0],
         ), a * 0.1, a,
     ),
+    "sums of one element": lambda j, a, c: j.lax.scan(
+        lambda c, x: (c * 0.5 + j.numpy.exp(a[:1, 0]).sum() + j.numpy.sin(a[:1, :1]).max(1)[0], c), c, None, length=5
+    ),
     "in one branch": lambda j, a, c: j.lax.scan(
         lambda c, x: (j.lax.cond(x[0] > 0, lambda c: c @ a.T / 9, lambda c: c + a[1], c), c), c, a
     ),

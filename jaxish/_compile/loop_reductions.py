@@ -87,7 +87,8 @@ def _in_row(emitter: Emitter, x: Value, lead: int) -> tuple[str, int]:
     behind, sizes = [i for i in index[lead:] if i != "0"], [n for n in x.shape[lead:] if n != 1]
     text = x.load(index)
     by_condition = reads_by_condition(text) and math.prod(sizes) <= MOST_UNROLLED
-    if not is_in_order(x) and (has_tests(text) or by_condition or not emitter.changes(text)):
+    is_variable = x.is_held and math.prod(x.shape) == 1  # there is nothing better to store it in
+    if not is_in_order(x) and not is_variable and (has_tests(text) or by_condition or not emitter.changes(text)):
         return _in_row(emitter, emitter.stored(x), lead)
     row = in_one_loop(behind, sizes, text, "r") if behind else text
     if row is None or "(r)*" in row:  # one after the other they do not lie in memory
