@@ -22,6 +22,7 @@ from .._core.primitive import Primitive
 from .._core.target import LOOP
 from .duplicates import merged
 from .loop_elements import filled, literal
+from .loop_halves import widened
 from .loop_operators import C_TYPES
 from .loop_values import CallsHost, Unsupported, Value, beginning, flat_index, in_buffer, is_in_order, nest
 from .special_products import respelled
@@ -98,7 +99,7 @@ class Emitter:
     ) -> None:
         if graph.has_effects(body):
             raise Unsupported("an effect, which nothing would call whose results are unused")
-        self.body = spelled_out(body)
+        self.body = widened(spelled_out(body))
         self.lines: list[str] = []
         self.values: dict[fx.Node, Value] = {}
         self.several: dict[fx.Node, Sequence[Value]] = {}  # the results of loops and branches

@@ -16,7 +16,9 @@ C_TYPES = {
     torch.int16: "int16_t", torch.int8: "int8_t", torch.bool: "bool",
     torch.complex64: "Complex<float>", torch.complex128: "Complex<double>",
     torch.uint8: "uint8_t", torch.uint16: "uint16_t", torch.uint32: "uint32_t", torch.uint64: "uint64_t",
+    torch.float16: "Half", torch.bfloat16: "BFloat",
 }  # fmt: skip
+HALVES = (torch.float16, torch.bfloat16)  # which nothing computes with (loop_halves.py)
 
 _WORDS = {torch.uint16, torch.uint32, torch.uint64}
 

@@ -220,6 +220,31 @@ template <class T, class S> static inline T convert(S x) {
     return T(x);
   }
 }
+struct BFloat {
+  uint16_t bits;
+  BFloat() = default;
+  BFloat(float x) {
+    const uint32_t all = same_bits<uint32_t>(x);
+    bits = x == x ? uint16_t((all + 0x7FFF + (all >> 16 & 1)) >> 16) : 0x7FC0;
+  }
+  operator float() const { return same_bits<float>(uint32_t(bits) << 16); }
+};
+struct Half {  // in integers: of selections of floats in a row GCC (12) makes branches, for which it has no vectors
+  uint16_t bits;
+  Half() = default;
+  Half(float x) {
+    const int32_t all = same_bits<int32_t>(x), size = all & 0x7FFFFFFF, held = size < 0x47800000 ? size : 0x47800000;
+    const int32_t normal = (held + 0xFFF + (held >> 13 & 1) - 0x38000000) >> 13;
+    const int32_t below = same_bits<int32_t>(same_bits<float>(held) + 0.5f) - 0x3F000000;  // 0.5 has 24 bits behind the point
+    const int32_t found = held < 0x38800000 ? below : normal;
+    bits = uint16_t(found | int32_t(size > 0x7F800000) << 9 | (all >> 16 & 0x8000));
+  }
+  operator float() const {
+    const int32_t size = bits & 0x7FFF, special = -int32_t(size >= 0x7C00) & 0x7F800000;
+    const int32_t found = same_bits<int32_t>(same_bits<float>(size << 13) * 0x1p112f) | special;
+    return same_bits<float>(found | int32_t(uint32_t(bits & 0x8000) << 16));
+  }
+};
 #define MIX(d) x0 += x1; x1 = (x1 << d | x1 >> (32 - d)) ^ x0;
 #define INJECT(a, b, n) x0 += a; x1 += b + n;
 static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x1) {  // both words, the first one above

@@ -1,0 +1,132 @@
+"""16-bit floats in native loops: operators compute with them in float32, and round once, as torch's do.
+
+The emitter knows them as types of memory and of conversions alone (`Half` and `BFloat` in loop_prelude.py). In the graph that it
+is given every operator that reads or makes them is one of float32, between conversions; what only moves elements needs none.
+"""
+
+import operator
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._ops import HigherOrderOperator
+
+from .._core import graph, operators
+from .._core.graph import Graph
+from .._core.graph_module import GraphModule
+from .._core.operators import aten
+from .._core.primitive import Primitive
+from .loop_operators import HALVES, INSTRUCTIONS, OPERATORS
+from .loop_values import Unsupported
+
+# What gives other numbers in float32, and of which GCC (12) makes no code: it ends with an error of its own.
+_LEFT_OUT = ("nextafter", "nan_to_num", "signbit", "copysign")
+# Their results are numbers that they were given, if those are arrays.
+_EXACT = {
+    "where", "cat", "stack", "gather", "index", "index_select", "index_put", "scatter", "amax", "amin", "maximum", "minimum", "neg",
+    "abs", "relu", "zeros", "ones", "empty", "sort", "topk", "max", "min", "cummax", "cummin", "split", "split_with_sizes", "unbind",
+}  # fmt: skip
+
+
+def widened(body: Graph) -> Graph:
+    """Return the graph with operators on 16-bit floats in float32. Raises `Unsupported` for one that this would change."""
+    nodes = body.module.graph.nodes
+    if not any(_has_halves(n) for n in nodes):
+        return body
+    made = _Widened()
+    for node in nodes:
+        made.add(node)
+    return Graph(GraphModule(body.module, made.graph, "jaxish_graph"), body.in_types, body.out_types)
+
+
+class _Widened:
+    """A graph that is made node by node: `as_given` are the nodes of the same types, `wide` those in float32."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.as_given: dict[fx.Node, fx.Node] = {}
+        self.wide: dict[fx.Node, fx.Node] = {}
+
+    def add(self, node: fx.Node) -> None:
+        """Add what a node of the original graph calls."""
+        is_part = node.target is operator.getitem
+        in_float32 = node.args[0] in self.wide if is_part else any(map(_has_halves, [node, *node.all_input_nodes]))
+        if node.op != "call_function" or _is_nested(node) or node.target is aten.view.dtype or not in_float32:
+            self.as_given[node] = self.graph.node_copy(node, self._given)
+            return
+        _check(_name(node), node)
+        if node.target is aten._to_copy.default and graph.type_of(node).dtype is torch.float32:  # pyright: ignore
+            self.as_given[node] = self._in_float32(node.all_input_nodes[0])
+            return
+        new = self.graph.node_copy(node, lambda n: self._in_float32(n) if _has_halves(n) else self._given(n))
+        widen = lambda a: torch.float32 if a in HALVES else a  # noqa: E731  dtypes among the arguments
+        new.args, new.kwargs = tuple(map(widen, new.args)), {k: widen(a) for k, a in new.kwargs.items()}
+        new.meta["val"] = _in_float32(node.meta["val"])
+        if not _has_halves(node):
+            self.as_given[node] = new
+        elif not isinstance(node.meta["val"], Tensor) or _is_exact(node.args[0] if is_part else node):  # pyright: ignore
+            self.wide[node] = new
+        else:
+            self.as_given[node] = self._converted(new, node.meta["val"])
+
+    def _given(self, node: fx.Node) -> fx.Node:
+        found = self.as_given.get(node)
+        if found is None:
+            found = self.as_given[node] = self._converted(self.wide[node], node.meta["val"])
+        return found
+
+    def _in_float32(self, node: fx.Node) -> fx.Node:
+        found = self.wide.get(node)
+        if found is None:
+            found = self.wide[node] = self._converted(self.as_given[node], _in_float32(node.meta["val"]))
+        return found
+
+    def _converted(self, node: fx.Node, like: Tensor) -> fx.Node:
+        new = self.graph.call_function(aten._to_copy.default, (node,), {"dtype": like.dtype})
+        new.meta["val"] = like
+        return new
+
+
+def _has_halves(node: fx.Node) -> bool:
+    found = node.meta.get("val")
+    return any(getattr(t, "dtype", None) in HALVES for t in (found if isinstance(found, list | tuple) else [found]))
+
+
+def _is_exact(node: fx.Node) -> bool:
+    name = _name(node)
+    numbers = node.args[1:3] if name == "where" else node.args[3:4] if name == "scatter" else ()
+    if name == "index_put" and node.args[3:] == (True,):  # which adds
+        return False
+    return operators.of(node.target).is_view or (name in _EXACT and all(isinstance(n, fx.Node) for n in numbers))
+
+
+def _is_nested(node: fx.Node) -> bool:
+    """Tell whether a node is a loop or a branch, whose graphs are emitted as they are."""
+    is_loop = isinstance(node.target, Primitive) and _name(node) not in INSTRUCTIONS
+    return is_loop or isinstance(node.target, HigherOrderOperator)
+
+
+def _check(name: str, node: fx.Node) -> None:
+    if name in _LEFT_OUT:
+        raise Unsupported(f"{name} of 16-bit floats")
+    types = [type for n in node.all_input_nodes if (type := graph.type_of(n)) is not None]
+    if not _has_halves(node) or name == "_to_copy":
+        return
+    for type in types:  # torch would round them first
+        if type.dtype not in HALVES and (
+            type.dtype.is_floating_point or (name in OPERATORS and type.dtype is not torch.bool)
+        ):
+            raise Unsupported(f"{name} of 16-bit floats and {type.dtype}")
+
+
+def _name(node: fx.Node) -> str:
+    return getattr(node.target, "__name__", "").split(".")[0]
+
+
+def _in_float32(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_in_float32(v) for v in value]
+    if getattr(value, "dtype", None) not in HALVES:
+        return value
+    with graph.outside_traces():
+        return torch.empty(value.shape, dtype=torch.float32, device="meta")
