@@ -33,7 +33,7 @@ from . import (
 )
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter, carry_over
-from .loop_operators import C_TYPES, HALVES, INSTRUCTIONS, OPERATORS, REDUCTIONS, kind_of
+from .loop_operators import C_TYPES, COMPUTED_WITH, INSTRUCTIONS, OPERATORS, REDUCTIONS, kind_of
 from .loop_values import Unsupported, Value, in_buffer
 from .loop_views import RESHAPES, VIEWS, select, slice_of
 
@@ -64,10 +64,7 @@ def is_known(node: fx.Node) -> bool:
     """Tell whether what a node makes can be written out, as far as its name and types say, and calls no function for it."""
     name, found = getattr(node.target, "__name__", "").split(".")[0], node.meta.get("val")
     types = [TensorType.of(t) for t in (found if isinstance(found, list | tuple) else [found]) if isinstance(t, Tensor)]
-    if (
-        any(type.dtype not in C_TYPES or type.dtype in HALVES or type.device.type != "cpu" for type in types)
-        or not types
-    ):
+    if not types or any(type.dtype not in COMPUTED_WITH or type.device.type != "cpu" for type in types):
         return False
     if isinstance(node.target, Primitive):
         return len(types) == 1 and (name in INSTRUCTIONS or node.target.is_elementwise)

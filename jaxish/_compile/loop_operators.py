@@ -19,6 +19,7 @@ C_TYPES = {
     torch.float16: "Half", torch.bfloat16: "BFloat",
 }  # fmt: skip
 HALVES = (torch.float16, torch.bfloat16)  # which nothing computes with (loop_halves.py)
+COMPUTED_WITH = tuple(dtype for dtype in C_TYPES if dtype not in HALVES)
 
 _WORDS = {torch.uint16, torch.uint32, torch.uint64}
 

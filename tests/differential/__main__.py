@@ -28,7 +28,7 @@ from cases import DTYPES
 from programs import Program, draw_program, every
 
 import jaxish
-from jaxish._compile.loop_operators import C_TYPES
+from jaxish._compile.loop_operators import COMPUTED_WITH
 
 # How many lanes and programs a batch has. Reading and writing by index runs step by step, and each program of the
 # last two is a loop of its own.
@@ -63,7 +63,7 @@ def fuzz(cases: int, seed: int, minutes: float) -> int:
     """Compare every operation, then this many cases of drawn programs; return how many programs differed."""
     random, start = np.random.default_rng(seed), time.monotonic()
     counts, tried, failed = {"operators": 0, "singles": 0, "drawn": 0}, 0, 0
-    for dtype in C_TYPES:
+    for dtype in COMPUTED_WITH:
         found, failures, _ = emitted.check(dtype, 8192, random)
         counts["operators"], failed = counts["operators"] + found, failed + len(failures)
         print(*failures, sep="\n", end="\n" * bool(failures))

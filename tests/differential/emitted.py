@@ -14,11 +14,11 @@ import values
 from agreement import differences, is_ordinary
 
 from jaxish._compile import loop_sources, native_loop
-from jaxish._compile.loop_operators import C_TYPES, OPERATORS, kind_of
+from jaxish._compile.loop_operators import COMPUTED_WITH, OPERATORS, kind_of
 from jaxish._core import graph
 from jaxish._core.graph import TensorType
 
-_INTEGERS = {d for d in C_TYPES if kind_of(d) in "iuw"}
+_INTEGERS = {d for d in COMPUTED_WITH if kind_of(d) in "iuw"}
 _CPU = torch.device("cpu")
 # Where torch's kernel is undefined, JAX's function of the same meaning.
 _BY_JAX = {"div trunc": jax.lax.div, "fmod": jax.lax.rem}
@@ -43,7 +43,9 @@ def _operators(dtype: torch.dtype) -> Iterator[tuple[str, Callable[..., torch.Te
     """Return name, function and (of conversions) target of all operators of operands of this dtype."""
     for name, operator in OPERATORS.items():
         if name == "_to_copy":
-            yield from ((name, lambda x, d=d: x.to(d), d) for d in C_TYPES if d is not dtype and _converts(dtype, d))
+            yield from (
+                (name, lambda x, d=d: x.to(d), d) for d in COMPUTED_WITH if d is not dtype and _converts(dtype, d)
+            )
         elif (operator.of_booleans and kind_of(dtype) != "w") or operator.form(dtype) is not None:
             yield name, _function(name), None
 

@@ -33,11 +33,11 @@ def _run(lanes: int, ways: list[str]) -> int:
 
     import jaxish
     from jaxish._compile import loop_compiler
-    from jaxish._compile.loop_operators import C_TYPES
+    from jaxish._compile.loop_operators import COMPUTED_WITH
 
     loop_compiler.extra_flags += FLAGS
     count = 0
-    for dtype in C_TYPES:
+    for dtype in COMPUTED_WITH:
         name = str(dtype).removeprefix("torch.")
         count += emitted.check(dtype, lanes, np.random.default_rng(0))[0]
         operands = values.lanes(name, lanes, np.random.default_rng(0))

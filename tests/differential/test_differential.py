@@ -14,7 +14,7 @@ from programs import draw_program, every
 
 import jaxish
 from jaxish._compile.loop_nodes import EXPRESSIONS, STATEMENTS
-from jaxish._compile.loop_operators import C_TYPES, OPERATORS, REDUCTIONS
+from jaxish._compile.loop_operators import COMPUTED_WITH, OPERATORS, REDUCTIONS
 from jaxish._compile.loop_views import VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -34,7 +34,7 @@ def assert_agreement(way, programs, lanes, wanted=None):
     assert not failures, "\n".join(map(str, failures))
 
 
-@pytest.mark.parametrize("dtype", C_TYPES, ids=str)
+@pytest.mark.parametrize("dtype", COMPUTED_WITH, ids=str)
 def test_every_operator_of_native_loops(dtype):
     failures = emitted.check(dtype, 4096, np.random.default_rng(0))[1]
     assert not failures, "\n".join(failures)
@@ -45,7 +45,7 @@ def test_the_harness_meets_all_that_native_loops_know():
         dtype: values.lanes(dtype, 4, np.random.default_rng(0)) for dtype in ("bool", "int32", "float32", "complex64")
     }
     met = {name for dtype in lanes for p in every(dtype) for name in tiers.operators_of(p, lanes[dtype])}
-    met |= {name for dtype in C_TYPES for name in emitted.check(dtype, 16, np.random.default_rng(0))[2]}
+    met |= {name for dtype in COMPUTED_WITH for name in emitted.check(dtype, 16, np.random.default_rng(0))[2]}
     known = {name.split()[0] for name in [*OPERATORS, *REDUCTIONS, *VIEWS, *EXPRESSIONS, *STATEMENTS]}
     assert known - met == NOT_TRACED
 
