@@ -37,6 +37,7 @@ ON_THE_CPU = {
     "_core/narrow.py:_rounding": "tables, which are moved",
     "_devices/device_meshes.py:_made": "device numbers, which torch's DeviceMesh wants there",
     "_export/container.py:_tensor": "what a file holds, which is moved where the function is called",
+    "_lax/linalg/matrices.py:by_lapack": "what LAPACK computed of what is there",
     "_lax/linalg/primitives.py:_with_left_eigenvectors": "LAPACK's results, which are moved",
     "_lax/linalg/primitives.py:_schur": "LAPACK's results, which are moved",
     "_lax/random_bits.py:_drawn": "what NumPy drew, which is moved",
