@@ -14,9 +14,8 @@ os.environ.setdefault(
 import jax
 import pytest
 
-IS_REFERENCE = (
-    jax.__version__ == "0.10.2"
-)  # whose private parts are known: another JAX, as a GPU's machine may have, is left alone
+# Whose private parts are known: another JAX, as a GPU's machine may have, is left alone.
+IS_REFERENCE = jax.__version__ == "0.10.2"
 
 jax.config.update("jax_platforms", "cpu")  # of JAX alone: jaxish is tested where its devices are
 

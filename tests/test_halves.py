@@ -1,15 +1,16 @@
 """16-bit floats in functions and loops that are written out in C++: NumPy's numbers, which rounds after each operation, too."""
 
-import jax
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 from oracle import agree
 
 import jaxish
 from jaxish import numpy as jnp
 from jaxish._compile import executable, loop_sources
 from jaxish._compile.loop_values import Unsupported
+from jaxish._core import config
 
 pytestmark = pytest.mark.usefixtures("compiled")
 HALVES = [np.float16, ml_dtypes.bfloat16]
@@ -114,22 +115,41 @@ def test_programs(name, dtype):
     """JAX keeps more digits between operations than their type has, so that its results differ by some of the last bits."""
     x = np.random.default_rng(0).normal(size=(6, 8)).astype(dtype)
     last_bit = 2.0**-10 if dtype == "float16" else 2.0**-7
-    agree(lambda j: j.jit(lambda x: PROGRAMS[name](j, x))(x), rtol=4 * last_bit, atol=4 * last_bit)
+    for tier in ("direct", "compiled"):
+        with config.jit_tier(tier):
+            agree(lambda j: j.jit(lambda x: PROGRAMS[name](j, x))(x), rtol=4 * last_bit, atol=4 * last_bit)
     function = jaxish.jit(lambda x: PROGRAMS[name](jaxish, x))
     function(x)
     assert is_written_out(function)
 
 
-LEFT = {
-    "neighbours": lambda j, x: j.numpy.nextafter(x, x + 1),
-    "signs": lambda j, x: (j.numpy.signbit(x), j.numpy.copysign(x, -x[::-1])),
-    "numbers for NaN": lambda j, x: j.numpy.nan_to_num(x / 0),
+TORCHS = {
+    "signs": torch.copysign,
+    "signs of one": lambda a, b: torch.signbit(a + 0 * b),
+    "numbers for NaN": lambda a, b: torch.nan_to_num(a / (b - b)),
 }
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", TORCHS)
 def test_what_float32_does_otherwise_is_left_to_torch(name, dtype):
-    x = np.random.default_rng(1).normal(size=(6, 8)).astype(dtype)
-    agree(lambda j: j.jit(lambda x: LEFT[name](j, x))(x), rtol=0, atol=0)
-    assert jax.numpy.zeros(1, dtype).dtype == jnp.zeros(1, dtype).dtype
+    x = torch.tensor([1.5, 2.25, -3.0, 0.0], dtype=dtype)
+    function = jaxish.jit(jaxish.interop.from_torch_function(TORCHS[name]))
+    same(function(*map(jaxish.from_torch, (x, -x.flip(0)))), jaxish.from_torch(TORCHS[name](x, -x.flip(0))))
+    assert not is_written_out(function)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("other", [torch.tensor(1.0004), torch.tensor(1.0038), torch.tensor([2049, 257, 3])])
+def test_torch_code_of_two_types_rounds_the_other_first(dtype, other):
+    x = (torch.tensor([1.5, 2.25, -3.0]) - torch.finfo(dtype).eps).to(dtype)
+    function = jaxish.jit(
+        jaxish.interop.from_torch_function(lambda a, b: (a * b, torch.where(a > 2, a, b.to(dtype) + a)))
+    )
+    for found, wanted in zip(
+        function(*map(jaxish.from_torch, (x, other))),
+        (x * other, torch.where(x > 2, x, other.to(dtype) + x)),
+        strict=True,
+    ):
+        same(found, jaxish.from_torch(wanted))
+    assert is_written_out(function)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, fx
 from torch._ops import HigherOrderOperator
 
-from .._core import graph, operators
+from .._core import dtypes, graph, operators
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
 from .._core.primitive import Primitive
-from .loop_operators import HALVES, INSTRUCTIONS, OPERATORS
+from .loop_operators import INSTRUCTIONS, OPERATORS, name_of
 from .loop_values import Unsupported
 
 # What gives other numbers in float32, and of which GCC (12) makes no code: it ends with an error of its own.
@@ -54,12 +54,13 @@ class _Widened:
         if node.op != "call_function" or _is_nested(node) or node.target is aten.view.dtype or not in_float32:
             self.as_given[node] = self.graph.node_copy(node, self._given)
             return
-        _check(_name(node), node)
+        if name_of(node) in _LEFT_OUT:
+            raise Unsupported(f"{name_of(node)} of 16-bit floats")
         if node.target is aten._to_copy.default and graph.type_of(node).dtype is torch.float32:  # pyright: ignore
             self.as_given[node] = self._in_float32(node.all_input_nodes[0])
             return
-        new = self.graph.node_copy(node, lambda n: self._in_float32(n) if _has_halves(n) else self._given(n))
-        widen = lambda a: torch.float32 if a in HALVES else a  # noqa: E731  dtypes among the arguments
+        new = self.graph.node_copy(node, lambda n: self._operand(n, node))
+        widen = lambda a: torch.float32 if a in dtypes.HALVES else a  # noqa: E731  dtypes among the arguments
         new.args, new.kwargs = tuple(map(widen, new.args)), {k: widen(a) for k, a in new.kwargs.items()}
         new.meta["val"] = _in_float32(node.meta["val"])
         if not _has_halves(node):
@@ -68,6 +69,19 @@ class _Widened:
             self.wide[node] = new
         else:
             self.as_given[node] = self._converted(new, node.meta["val"])
+
+    def _operand(self, node: fx.Node, reader: fx.Node) -> fx.Node:
+        """Return what a node's reader is given of it in float32: arrays of other types are rounded to the result's first.
+
+        Numbers (arrays of no dimension) are not, as torch's arithmetic has it.
+        """
+        type, name = graph.type_of(node), name_of(reader)
+        promotes = _has_halves(reader) and name != "_to_copy" and (name in OPERATORS or name == "where")
+        if _has_halves(node) or type is None or not type.shape or type.dtype is torch.bool or not promotes:
+            return self._in_float32(node) if _has_halves(node) else self._given(node)
+        with graph.outside_traces():
+            like = torch.empty(type.shape, dtype=reader.meta["val"].dtype, device="meta")
+        return self._converted(self._converted(self._given(node), like), _in_float32(like))
 
     def _given(self, node: fx.Node) -> fx.Node:
         found = self.as_given.get(node)
@@ -89,11 +103,13 @@ class _Widened:
 
 def _has_halves(node: fx.Node) -> bool:
     found = node.meta.get("val")
-    return any(getattr(t, "dtype", None) in HALVES for t in (found if isinstance(found, list | tuple) else [found]))
+    return any(
+        getattr(t, "dtype", None) in dtypes.HALVES for t in (found if isinstance(found, list | tuple) else [found])
+    )
 
 
 def _is_exact(node: fx.Node) -> bool:
-    name = _name(node)
+    name = name_of(node)
     numbers = node.args[1:3] if name == "where" else node.args[3:4] if name == "scatter" else ()
     if name == "index_put" and node.args[3:] == (True,):  # which adds
         return False
@@ -102,31 +118,14 @@ def _is_exact(node: fx.Node) -> bool:
 
 def _is_nested(node: fx.Node) -> bool:
     """Tell whether a node is a loop or a branch, whose graphs are emitted as they are."""
-    is_loop = isinstance(node.target, Primitive) and _name(node) not in INSTRUCTIONS
+    is_loop = isinstance(node.target, Primitive) and name_of(node) not in INSTRUCTIONS
     return is_loop or isinstance(node.target, HigherOrderOperator)
-
-
-def _check(name: str, node: fx.Node) -> None:
-    if name in _LEFT_OUT:
-        raise Unsupported(f"{name} of 16-bit floats")
-    types = [type for n in node.all_input_nodes if (type := graph.type_of(n)) is not None]
-    if not _has_halves(node) or name == "_to_copy":
-        return
-    for type in types:  # torch would round them first
-        if type.dtype not in HALVES and (
-            type.dtype.is_floating_point or (name in OPERATORS and type.dtype is not torch.bool)
-        ):
-            raise Unsupported(f"{name} of 16-bit floats and {type.dtype}")
-
-
-def _name(node: fx.Node) -> str:
-    return getattr(node.target, "__name__", "").split(".")[0]
 
 
 def _in_float32(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_in_float32(v) for v in value]
-    if getattr(value, "dtype", None) not in HALVES:
+    if getattr(value, "dtype", None) not in dtypes.HALVES:
         return value
     with graph.outside_traces():
         return torch.empty(value.shape, dtype=torch.float32, device="meta")

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 from .._core import operators
 from .loop_elements import filled
 from .loop_emitter import Emitter, carry_over
-from .loop_operators import OPERATORS, REDUCTIONS
+from .loop_operators import OPERATORS, REDUCTIONS, name_of
 from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over
 
 
@@ -202,7 +202,7 @@ def _is_read_by_it_alone(node: fx.Node) -> bool:
     at: Any = node.args[0]
     readers = {node}
     while isinstance(at, fx.Node) and set(at.users) == readers:
-        if _name(at) in SETTING:
+        if name_of(at) in SETTING:
             return True
         if at.target is torch.ops.aten.cat.default:
             joined: Any = at.args[0]
@@ -234,11 +234,7 @@ def _is_kept(emitter: Emitter, node: fx.Node) -> bool:
 
 
 def _changes_or_views(node: fx.Node) -> bool:
-    return node.op == "call_function" and (_name(node) in SETTING or operators.of(node.target).is_view)
-
-
-def _name(node: fx.Node) -> str:
-    return getattr(node.target, "__name__", "").split(".")[0]
+    return node.op == "call_function" and (name_of(node) in SETTING or operators.of(node.target).is_view)
 
 
 def _index(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, given: _Indices) -> Value:

@@ -33,7 +33,7 @@ from . import (
 )
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter, carry_over
-from .loop_operators import C_TYPES, COMPUTED_WITH, INSTRUCTIONS, OPERATORS, REDUCTIONS, kind_of
+from .loop_operators import C_TYPES, COMPUTED_WITH, INSTRUCTIONS, OPERATORS, REDUCTIONS, kind_of, name_of
 from .loop_values import Unsupported, Value, in_buffer
 from .loop_views import RESHAPES, VIEWS, select, slice_of
 
@@ -62,7 +62,7 @@ _BY_NAME = ("add", "sub", "rsub", "view", "copy_", *_SEVERAL_RESULTS)  # which `
 
 def is_known(node: fx.Node) -> bool:
     """Tell whether what a node makes can be written out, as far as its name and types say, and calls no function for it."""
-    name, found = getattr(node.target, "__name__", "").split(".")[0], node.meta.get("val")
+    name, found = name_of(node), node.meta.get("val")
     types = [TensorType.of(t) for t in (found if isinstance(found, list | tuple) else [found]) if isinstance(t, Tensor)]
     if not types or any(type.dtype not in COMPUTED_WITH or type.device.type != "cpu" for type in types):
         return False
@@ -81,7 +81,7 @@ def _no_element(index: Sequence[str]) -> str:
 def value_of(emitter: Emitter, node: fx.Node) -> Value:
     """Emit what a node calls; return its result, of which several are read by `operator.getitem` only."""
     meta = node.meta.get("val")
-    name = getattr(node.target, "__name__", "").split(".")[0]
+    name = name_of(node)
     if node.target is operator.getitem:
         value = _part(emitter, *node.args)
         assert isinstance(meta, Tensor)
@@ -179,7 +179,7 @@ def _before_it_was_reshaped(emitter: Emitter, node: fx.Node) -> Value:
 
 
 def _is_view(node: fx.Node, *names: str) -> bool:
-    return getattr(node.target, "__name__", "").split(".")[0] in names and _namespace(node) == "aten"
+    return name_of(node) in names and _namespace(node) == "aten"
 
 
 def _before_it_is_repeated(emitter: Emitter, x: Value, count: int) -> Value:
@@ -199,7 +199,7 @@ def _part(emitter: Emitter, source: Any, index: Any) -> Value:
         if not found:
             raise Unsupported(f"result {index} of {source.target}")
         return found[0] if found[0].shape == shape else slice_of(shape, found[0], -1, 0, shape[-1])
-    name, given = source.target.__name__.split(".")[0], emitter.arguments(source)
+    name, given = name_of(source), emitter.arguments(source)
     shape, operand = tuple(source.meta["val"][index].shape), given[0]
     if name in _SEVERAL_RESULTS:
         dim = (given[-1] if len(given) > (1 if name == "unbind" else 2) else 0) % len(operand.shape)

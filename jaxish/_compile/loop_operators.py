@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import fx
+
+from .._core import dtypes
 
 C_TYPES = {
     torch.float32: "float", torch.float64: "double", torch.int32: "int32_t", torch.int64: "int64_t",
@@ -18,8 +21,7 @@ C_TYPES = {
     torch.uint8: "uint8_t", torch.uint16: "uint16_t", torch.uint32: "uint32_t", torch.uint64: "uint64_t",
     torch.float16: "Half", torch.bfloat16: "BFloat",
 }  # fmt: skip
-HALVES = (torch.float16, torch.bfloat16)  # which nothing computes with (loop_halves.py)
-COMPUTED_WITH = tuple(dtype for dtype in C_TYPES if dtype not in HALVES)
+COMPUTED_WITH = tuple(dtype for dtype in C_TYPES if dtype not in dtypes.HALVES)  # for these see loop_halves.py
 
 _WORDS = {torch.uint16, torch.uint32, torch.uint64}
 
@@ -33,6 +35,11 @@ def kind_of(dtype: torch.dtype) -> str:
     if dtype.is_complex:
         return "c"
     return "f" if dtype.is_floating_point else "i" if dtype.is_signed else "u"
+
+
+def name_of(node: fx.Node) -> str:
+    """Return the name by which these tables have what a node calls."""
+    return getattr(node.target, "__name__", "").split(".")[0]
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ STAND_INS = {
 TO_TORCH: dict[np.dtype, torch.dtype] = {np.dtype(n): t for n, t in _PAIRS} | STAND_INS
 TO_NUMPY: dict[torch.dtype, np.dtype] = {t: n for n, t in TO_TORCH.items()}
 
+HALVES = frozenset({torch.float16, torch.bfloat16})
 # What torch stores and does not compute with (narrow.py).
 NARROW = frozenset(t for n, t in TO_TORCH.items() if n.itemsize == 1 and n.type.__module__ == "ml_dtypes")
 # Those that it converts from and to as XLA does; float8_e8m0fnu has neither sign nor zero, for which torch has values.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from . import graph, narrow
-from .dtypes import NARROW
+from .dtypes import HALVES, NARROW
 
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
@@ -386,7 +386,6 @@ def _digits(a: Tensor, count: int) -> list[Tensor]:
     return [digit.double() for digit in (*low, wide >> (_DIGIT * (count - 1)))]
 
 
-_HALVES = (torch.float16, torch.bfloat16)
 _FEW_PRODUCTS = 1 << 12  # below, the conversions cost more
 
 
@@ -396,7 +395,7 @@ def product_dtype(a: Tensor, b: Tensor) -> torch.dtype:
     It is float32 for 16-bit floats where the processor has no instructions for them: torch multiplies those one number
     at a time, which takes 50 times as long.
     """
-    slow = a.dtype in _HALVES and a.device.type == "cpu" and not _has(a.dtype)
+    slow = a.dtype in HALVES and a.device.type == "cpu" and not _has(a.dtype)
     return torch.float32 if slow and a.numel() * b.shape[-1:].numel() >= _FEW_PRODUCTS else a.dtype
 
 

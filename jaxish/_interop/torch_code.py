@@ -197,7 +197,7 @@ def _batch_norm(
 ) -> Tensor:  # fmt: skip
     # torch's own operator writes the running statistics without saying so.
     channels = [1, -1, *[1] * (input.dim() - 2)]
-    wide = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+    wide = input.float() if input.dtype in dtypes.HALVES else input
     if training:
         dims = [0, *range(2, input.dim())]
         count = input.numel() // input.size(1)
@@ -229,7 +229,7 @@ def _instance_norm(
     if use_input_stats and running_mean is not None and running_var is not None:
         dims = list(range(2, input.dim()))
         count = input[0, 0].numel()
-        wide = input.detach().float() if input.dtype in (torch.float16, torch.bfloat16) else input.detach()
+        wide = input.detach().float() if input.dtype in dtypes.HALVES else input.detach()
         mean, variance = wide.mean(dims).mean(0), wide.var(dims, correction=0).mean(0)
         _update(running_mean, mean, momentum)
         _update(running_var, variance * (count / (count - 1)), momentum)

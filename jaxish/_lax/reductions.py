@@ -27,7 +27,6 @@ from .operands import DtypeSet
 from .out_sharding import laid_over
 from .running_extremum import running_extremum
 
-_HALVES = (torch.float16, torch.bfloat16)
 _NUMBER = DtypeSet(("number",), ops.NUMBER.dtypes)
 _BITS = ops.BITS.dtypes
 
@@ -63,7 +62,7 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = N
     if out_sharding is not None:
         return laid_over(out_sharding, "reduce_sum", reduce_sum(operand, axes))
     t, dims, weak = _reducible("reduce_sum", operand, axes, _NUMBER)
-    if t.dtype in _HALVES and not config.allow_f16_reductions.value and any(t.shape[d] != 1 for d in dims):
+    if t.dtype in dtypes.HALVES and not config.allow_f16_reductions.value and any(t.shape[d] != 1 for d in dims):
         raise ValueError(
             f"reduce_sum on operand {type_text(Array(t))} is not allowed when jax_allow_f16_reductions=False. Convert it to "
             "float32 first."

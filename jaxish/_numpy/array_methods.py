@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import config, errors, functorch, graph
+from .._core import config, dtypes, errors, functorch, graph
 from .._core.array import Array
 from . import (
     array_api,
@@ -34,15 +34,14 @@ from .index_update import _IndexUpdateHelper
 from .indexing import getitem
 
 _FLOATS = frozenset({torch.float32, torch.float64})
-_HALVES = frozenset({torch.float16, torch.bfloat16})
 _COMPLEX = frozenset({torch.complex64, torch.complex128})
 _INTS = {
     dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
     for dtype in (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 }
-_INEXACT = _FLOATS | _HALVES | _COMPLEX
+_INEXACT = _FLOATS | dtypes.HALVES | _COMPLEX
 _ARITHMETIC = _INEXACT | _INTS.keys()
-_ORDERED = _FLOATS | _HALVES | _INTS.keys()
+_ORDERED = _FLOATS | dtypes.HALVES | _INTS.keys()
 _BITS = _INTS.keys() | {torch.bool}
 
 _rank_promotion = config.numpy_rank_promotion

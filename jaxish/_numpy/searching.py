@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import errors, functorch, graph, unsigned
+from .._core import dtypes, errors, functorch, graph, unsigned
 from .._core.array import Array, as_array, check_arraylike
 from .._core.dimensions import canonical_shape, static_int
 from .._core.promotion import convert, promote, tensor
@@ -114,7 +114,7 @@ def places_in(edges: Tensor, values: Tensor, right: bool) -> Tensor:
     edges, values = unsigned.ordered(edges.detach()), unsigned.ordered(values.detach())
     if edges.dtype is torch.bool:
         edges, values = edges.to(torch.uint8), values.to(torch.uint8)
-    if edges.dtype in (torch.bfloat16, torch.float16):
+    if edges.dtype in dtypes.HALVES:
         edges, values = edges.to(torch.float32), values.to(torch.float32)
     if edges.is_floating_point():
         # torch's bisection goes astray where it meets NaN.

@@ -141,9 +141,8 @@ def uniform(
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return Array(unit_uniform(typed, sizes, target))
     low, high = (parameter("uniform", bound, target, typed) for bound in (minval, maxval))
-    if (
-        not sizes and low.ndim + high.ndim and low.numel() == high.numel() == 1
-    ):  # JAX has numbers broadcast to its bounds
+    # JAX has a number broadcast to its bounds.
+    if not sizes and low.ndim + high.ndim and low.numel() == high.numel() == 1:
         return Array(uniform_between(typed, sizes, low.reshape(()), high.reshape(())).reshape(low.shape))
     try:
         check_shape("uniform", sizes, tuple(low.shape), tuple(high.shape))

@@ -37,7 +37,7 @@ def matrix(
     ops.check_accepted(name, t, position, ops.INEXACT)
     if t.dim() < rank:
         raise TypeError(f"Input {position} to {name} must have rank at least {rank}, but got shape={tuple(t.shape)}")
-    if t.dtype not in _LAPACK and not (half and t.dtype in (torch.float16, torch.bfloat16)):
+    if t.dtype not in _LAPACK and not (half and t.dtype in dtypes.HALVES):
         raise NotImplementedError(f"Unsupported dtype {dtypes.TO_NUMPY[t.dtype]}. {name} takes x.astype('float32').")
     if square and t.shape[-1] != t.shape[-2]:
         raise ValueError(f"The input to {name} must be a square matrix. Got shape {tuple(t.shape)}.")

@@ -95,10 +95,8 @@ class Eigh(Factorization):
     def run(self, *inputs: Tensor) -> list[Tensor]:
         read, triangle = (torch.tril(inputs[0]), "L") if self.reads_lower else (torch.triu(inputs[0]), "U")
         driver, size = ("heevd" if read.dtype.is_complex else "syevd"), read.shape[-1]
-        options = {
-            "lower": self.reads_lower,
-            "lwork": 1 + 70 * size + 2 * size * size,
-        }  # as native code has it: for blocks
+        # The room that native code gives it, for blocks.
+        options = {"lower": self.reads_lower, "lwork": 1 + 70 * size + 2 * size * size}
         values, vectors = nan_for_nan(
             lambda m: by_lapack(driver, options, _as_they_are, lambda t: torch.linalg.eigh(t, triangle), m), read
         )
