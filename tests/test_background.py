@@ -411,3 +411,43 @@ def test_a_thread_that_is_in_a_finalizer_ends_with_the_process(recwarn):
     thread.come_to_rest()
     assert not thread.is_alive()
     assert not recwarn.list
+
+
+def test_threads_take_short_turns_while_there_is_something_to_compile():
+    given = sys.getswitchinterval()
+    turns = background._ShortTurns()
+    with turns:
+        with turns:
+            assert sys.getswitchinterval() < given
+        assert sys.getswitchinterval() < given
+        turns.successor()  # of a fork's child, which has no such threads
+        assert sys.getswitchinterval() == given
+    try:
+        with turns:
+            sys.setswitchinterval(0.02)  # by the program, which has its way
+        assert sys.getswitchinterval() == 0.02
+        for seconds in (1e-4, 0.0071):
+            sys.setswitchinterval(seconds)
+            own = sys.getswitchinterval()
+            with turns:
+                assert sys.getswitchinterval() <= min(own, 0.001)
+            assert sys.getswitchinterval() == own
+    finally:
+        sys.setswitchinterval(given)
+
+
+def test_a_graph_that_starts_over_keeps_its_pieces(monkeypatch):
+    """As those of a fork's child do, whose parent's worker has not finished."""
+    submitted = []
+    monkeypatch.setattr(background.Compiler, "submit", lambda self, found: submitted.append(found))
+    jitted, x = jaxish.jit(lambda x: jnp.cos(x) * 2 - x), np.linspace(0, 1, 200_000, dtype=np.float32)
+    with config.jit_tier("auto"):
+        for _ in range(2):
+            jitted(x)
+        (found,) = submitted
+        found.compile_pieces()
+        pieces = found._meanwhile
+        assert pieces not in (None, found.direct)
+        found.start_over()
+        np.testing.assert_allclose(jitted(x), np.cos(x) * 2 - x, rtol=1e-5, atol=1e-5)
+    assert found._meanwhile is pieces and submitted == [found, found]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from oracle import agree
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import jaxish
-from jaxish._compile import piecewise
+from jaxish._compile import inductor, piecewise
 
 pytestmark = pytest.mark.usefixtures("compiled")
 RANDOM = np.random.RandomState(0)
@@ -176,3 +177,17 @@ def test_what_others_draw_meanwhile_does_not_come_again(monkeypatch):
     drawn.append(torch.rand(3))
     torch.manual_seed(0)
     np.testing.assert_array_equal(torch.stack(drawn), torch.rand(2, 3))
+
+
+@pytest.mark.parametrize("operators", [[], [torch.ops.aten.alias.default], [torch.ops.aten.detach.default] * 2])
+def test_a_graph_that_comes_to_nothing(operators):
+    made = torch.fx.Graph()
+    result = made.placeholder("x")
+    for called in operators:
+        result = made.call_function(called, (result,))
+    made.output([result])
+    with FakeTensorMode():
+        examples = [torch.empty(3)]
+    for _ in range(2):  # the second time from the cache
+        run = inductor.compile_graph(torch.fx.GraphModule(torch.nn.Module(), made), examples)
+        torch.testing.assert_close(run(torch.arange(3.0))[0], torch.arange(3.0))

@@ -53,25 +53,31 @@ class _ShortTurns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._within = 0
-        self._before = 0.0
+        self._before = self._during = 0.0
 
     def __enter__(self) -> None:
         with self._lock:
             self._within += 1
             if self._within == 1:
                 self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._before, self._SECONDS))
+                if self._before > self._SECONDS:
+                    sys.setswitchinterval(self._SECONDS)
+                self._during = sys.getswitchinterval()
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._within -= 1
             if self._within == 0:
-                sys.setswitchinterval(self._before)
+                self._restore()
+
+    def _restore(self) -> None:
+        if sys.getswitchinterval() == self._during < self._before:  # else the program has said itself meanwhile
+            sys.setswitchinterval(self._before + 5e-7)  # Python cuts off what is no whole microsecond
 
     def successor(self) -> "_ShortTurns":
         """Return that of a process that was forked off, which has none of the threads."""
         if self._within:
-            sys.setswitchinterval(self._before)
+            self._restore()
         return _ShortTurns()
 
 

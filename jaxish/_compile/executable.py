@@ -215,7 +215,10 @@ class Executable:
 
     def _submit(self) -> None:
         registry.forks_wait()
-        self._meanwhile = self._recorded(self.direct, functools.partial(setattr, self, "_meanwhile"), is_for_now=True)
+        use = functools.partial(setattr, self, "_meanwhile")
+        self._meanwhile = self._meanwhile or self._recorded(
+            self.direct, use, is_for_now=True
+        )  # a fork's child may have pieces
         self._use(self._run_beside_compiler)
         background.compiler().submit(self)
 
@@ -248,7 +251,7 @@ def _feels_autocast(body: Graph) -> bool:
     """Tell whether a graph computes something that torch's autocast would do in other dtypes."""
     return any(
         operators.of(node.target).kind is Kind.PRODUCT
-        or ((type := graph.type_of(node)) is not None and type.dtype in (torch.float16, torch.bfloat16))
+        or ((type := graph.type_of(node)) is not None and type.dtype in dtypes.HALVES)
         for node in body.module.graph.nodes
     )
 

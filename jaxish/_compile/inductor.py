@@ -93,7 +93,7 @@ class _Task:
                 # Where an index is both read and written by, its C++ for vectors may use a name before it is declared (2.13).
                 options = {**options, "cpp.simdlen": 1}
                 code = _compiled(self.module, self.types, options)
-            call = code.current_callable
+            call = getattr(code, "current_callable", code)  # of a graph that comes to nothing it makes a function
             inductor_files.leave_to_be_loaded(code, options, folder)
         return _caller(call, _result_count(self.module))
 

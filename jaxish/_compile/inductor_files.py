@@ -54,8 +54,8 @@ _CODE = "code.json"  # which of the files in a folder is the graph's, how its ke
 
 def leave_to_be_loaded(code: Any, options: dict[str, Any], folder: pathlib.Path) -> None:
     """Note what `loaded` has to know of a CompiledFxGraph that has been compiled in this folder with these options."""
-    if code.constants or code.torchbind_constants:
-        return  # tensors that are in no file
+    if getattr(code, "constants", True) or code.torchbind_constants:
+        return  # there is no code, or it takes tensors that are in no file
     aligned = [] if getattr(code, "_defers_input_alignment", False) else list(code.inputs_to_check)
     (folder / _CODE).write_text(json.dumps({"key": code.cache_key, "options": options, "aligned": aligned}))
 
