@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import jaxish
 from jaxish._compile import inductor, piecewise
+from jaxish._core import config
 
 pytestmark = pytest.mark.usefixtures("compiled")
 RANDOM = np.random.RandomState(0)
@@ -158,7 +159,7 @@ def test_arrays_made_within_a_gradient(made):
     agree(lambda j: j.jit(j.grad(lambda x: (j.numpy.sin(x) * made(j)).sum()))(X[0, :2]))
 
 
-def test_what_others_draw_meanwhile_does_not_come_again(monkeypatch):
+def test_what_others_draw_meanwhile_does_not_come_again(monkeypatch, tmp_path):
     """A DataLoader's order, or dropout's masks: the generators are the process's."""
     import torch._inductor.compile_fx as compile_fx
 
@@ -173,7 +174,8 @@ def test_what_others_draw_meanwhile_does_not_come_again(monkeypatch):
 
     monkeypatch.setattr(compile_fx, "compile_fx_inner", beside_another_thread)
     torch.manual_seed(0)
-    jaxish.jit(lambda x: jaxish.numpy.sin(x).sum() + x * 1.0625)(np.ones(100_000, np.float32))
+    with config.cache_dir(str(tmp_path / "cache")):  # so that nothing is loaded
+        jaxish.jit(lambda x: jaxish.numpy.sin(x).sum() + x * 1.0625)(np.ones(100_000, np.float32))
     drawn.append(torch.rand(3))
     torch.manual_seed(0)
     np.testing.assert_array_equal(torch.stack(drawn), torch.rand(2, 3))
