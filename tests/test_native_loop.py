@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -706,15 +707,17 @@ def test_a_loop_that_the_compiler_refuses_goes_on_step_by_step(monkeypatch, capl
     assert "step by step" in caplog.text
 
 
-def test_a_compiler_that_nobody_waits_for_is_ended():
+def test_a_compiler_that_nobody_waits_for_is_ended(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where compilers write by default, and what they leave when they are killed
     source = source_of(lambda c: jaxish.lax.scan(lambda c, _: (c * 0.123 + 4567, c), c, None, length=3), 1.0)
     build = loop_compiler.begun(source + "// compiled by nobody yet\n" + f"// {np.random.rand()}")
     assert isinstance(build, loop_compiler.Build)
     process, folder = build._running[0], build._folder
-    assert folder.exists()
+    while process.poll() is None and len(list(folder.iterdir())) <= 2:  # until it writes more than the source and what it says
+        time.sleep(0.002)
     del build
     gc.collect()
-    assert process.returncode is not None and not folder.exists()
+    assert process.returncode is not None and not folder.exists() and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["scan", "reversed scan", "columns", "fori", "while", "vmap of while", "no results"])

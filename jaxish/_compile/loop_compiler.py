@@ -171,9 +171,12 @@ class Build:
         return self._running[0].poll() is None
 
     def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        own = {**os.environ, "TMPDIR": str(self._folder)}  # what it leaves when it is ended goes with the folder
         with open(self._folder / "said", "wb") as said:
             # In a session of its own: Ctrl-C is not its business.
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+            return subprocess.Popen(
+                command, env=own, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            )
 
     def loop(self) -> NativeLoop | None:
         """Return the loop if it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""
