@@ -7,6 +7,11 @@ This module hands on the names of `jax`; what there is besides is in the table o
 from functools import partial as _partial
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from ._core import garbage as _garbage
+
+with _garbage.no_collection():
+    from . import lax, nn, numpy, random, scipy  # and with them nearly all that there is
+
 from . import core as core
 from . import custom_batching as custom_batching
 from . import debug as debug

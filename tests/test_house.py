@@ -115,3 +115,21 @@ for path in (".dropin", ".interop", ".functorch", "._core", "._core.array", "._n
 """ % [module.removeprefix("jaxish") for module in PUBLIC]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_the_garbage_collector_is_as_it_was_after_the_import(is_enabled, frozen):
+    program = f"""
+import gc
+getattr(gc, {"enable" if is_enabled else "disable"!r})()
+for _ in range({frozen}):
+    gc.freeze()
+before, passes = (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count() > 0), []
+gc.callbacks.append(lambda phase, about: passes.append(about["generation"]))
+import jaxish
+assert before == (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count() > 0)
+assert 2 not in passes  # none over all that there is
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
