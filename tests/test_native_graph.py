@@ -258,7 +258,7 @@ def test_loops_that_take_long_are_left_to_run_in_parts(tier, automatic, monkeypa
 def test_a_graph_that_does_not_compile_goes_to_the_worker(automatic, monkeypatch):
     asked = []
     monkeypatch.setattr(executable.Executable, "_submit", lambda self: (asked.append(1), self._use(self.direct)))
-    monkeypatch.setattr(loop_sources, "PRELUDE", "this is no C++\n")
+    monkeypatch.setattr(loop_sources, "_HEADER", "this is no C++\n")
     jitted = jaxish.jit(lambda x: x * 12345.678 + 1)
     deadline = time.monotonic() + 100
     while not asked:

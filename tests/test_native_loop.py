@@ -712,7 +712,7 @@ def test_a_compiler_that_nobody_waits_for_is_ended(monkeypatch, tmp_path):
     source = source_of(lambda c: jaxish.lax.scan(lambda c, _: (c * 0.123 + 4567, c), c, None, length=3), 1.0)
     build = loop_compiler.begun(source + "// compiled by nobody yet\n" + f"// {np.random.rand()}")
     assert isinstance(build, loop_compiler.Build)
-    process, folder = build._running[0], build._folder
+    process, folder = build._process._running[0], build._process.folder
     while process.poll() is None and len(list(folder.iterdir())) <= 2:  # until it writes more than the source and what it says
         time.sleep(0.002)
     del build

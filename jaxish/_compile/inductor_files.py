@@ -10,7 +10,6 @@ trial compilations, clear_caches, CompiledFxGraph, PyCodeCache, align_inputs_fro
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import pathlib
@@ -151,43 +150,21 @@ def _remembered_check(isa: Any, check: Callable[[Any, str], bool], code: str) ->
 def _precompiled_header(make: Callable[..., str], loading: bool, header: str, command: str, **options: Any) -> str:
     """Return the path of a header that is precompiled for this command: codecache._precompile_header's task.
 
-    It has 150 MB and is used where it lies, in a folder of its own, in which `sealed` tells the files' digests. They are
-    not verified where compiled code is only loaded. Inductor would ask the compiler each time whether the header has
-    changed, for 0.5 s; the name of the build tells.
+    It has 150 MB, and is not verified where compiled code is only loaded. Inductor would ask the compiler each time
+    whether the header has changed, for 0.5 s; the name of the build tells.
     """
     from torch._inductor import codecache
 
-    folder = cache.folder() / "headers" / cache.key_of(header, command)
+    folder = cache.header_folder(header, command)
     folder.mkdir(exist_ok=True)
     with cache.exclusive(folder / "used.lock"):
-        if not _is_sound(folder, loading):
+        if not cache.is_sound(folder, verified=not loading):
             for path in cache.files_in(folder):
                 path.unlink()
             with mock.patch.multiple(codecache, _HEADER_DIR=str(folder), _HEADER_LOCK_DIR=str(folder)):
                 make(header, command, **options)
-            digests = {path.name: _digest(path) for path in cache.files_in(folder)}
-            cache.publish(folder / "sealed", json.dumps(digests).encode())
+            cache.seal(folder)
         for path in cache.files_in(folder):
             os.utime(path)  # the least recently used go first
         (found,) = folder.glob("*.h")
         return str(found)
-
-
-def _is_sound(folder: pathlib.Path, loading: bool) -> bool:
-    try:
-        sealed = json.loads((folder / "sealed").read_bytes())
-        if loading:
-            return all((folder / name).exists() for name in sealed)
-        damaged = [name for name in sealed if _digest(folder / name) != sealed[name]]
-    except FileNotFoundError:  # never finished, or thrown away for its size
-        return False
-    except ValueError:
-        damaged = ["sealed"]
-    for name in damaged:
-        cache.log.warning("jaxish: the file %s is damaged; it was thrown away, and is made again.", folder / name)
-    return not damaged
-
-
-def _digest(path: pathlib.Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

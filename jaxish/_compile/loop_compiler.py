@@ -1,26 +1,25 @@
 """C++ functions compiled by the machine's compiler, loaded, and kept in the cache on disk, under a hash of their text."""
 
 import _ctypes
-import contextlib
 import ctypes
 import functools
 import math
 import os
 import pathlib
-import shutil
-import signal
 import struct
-import subprocess
 import time
 import weakref
 from collections.abc import Callable, Sequence
 
 from .._core import cache, machine
-from . import lapack, progress
+from . import lapack, loop_header, progress
+from .compiler_process import CompilerProcess
 
 # More flags for the compiler: the harness in tests/differential has the loops that it runs checked as they run.
 extra_flags: list[str] = []
 
+# glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
+_VECTORS = ("-DVECTOR_MATH", "-lmvec")
 _OPENMP = "-fopenmp"  # torch's own, where it is called libgomp.so.1; a compiler without it ignores the pragma
 
 
@@ -63,9 +62,9 @@ def packer(count: int) -> Callable[..., bytes]:
 _loaded: "weakref.WeakValueDictionary[str, NativeLoop]" = weakref.WeakValueDictionary()
 
 
-# Characters of a source from which on GCC's elimination of common subexpressions takes as long as all else (4.7 s became
+# Characters of a source, its header included, from which on GCC's elimination of common subexpressions takes as long as all else (4.7 s became
 # 2.6 s for 80,000); what it compiles runs as fast without it. Shorter loops run up to a tenth slower without.
-_LONG = 60_000
+_LONG = 72_000
 
 
 def compile_source(source: str) -> NativeLoop | None:
@@ -148,62 +147,62 @@ class Build:
 
     def __init__(self, key: str, command: Sequence[str], source: str, name: str, parts: Sequence[str]) -> None:
         self._key, self._parts = key, [part for part in parts if part != key]
-        with cache.scratch(lasting=True) as self._folder:  # not for as long as the context: a fork would end its copy
-            text, self._library = self._folder / "loop.cpp", self._folder / "loop.so"
+        self._process = CompilerProcess()
+        text, self._library = self._process.folder / "loop.cpp", self._process.folder / "loop.so"
         try:
             text.write_text(source)
         except OSError:
             cache.check_room()
             raise
+        self._header = None if len(source) > _LONG else loop_header.of(source, [*command, _VECTORS[0]])
+        self._included = self._header.options() if self._header else []
         command = [*command, str(text), "-o", str(self._library)]
-        # glibc's libmvec (2.35) has tanh and the like for whole vectors; elsewhere they are called one by one.
-        self._others = iter([command, *([[c for c in command if c != _OPENMP]] if _OPENMP in command else [])])
-        self._running = [self._start([*command, "-DVECTOR_MATH", "-lmvec"])]
+        self._ways = [[*command, *_VECTORS], command]
+        if self._included:
+            self._ways.insert(0, [*self._ways[0], *self._included])
+        if _OPENMP in command:
+            self._ways.append([word for word in command if word != _OPENMP])
+        self._process.start(self._ways.pop(0))
         self._begun = time.monotonic()
         self._tell = progress.begun(name)
         self._outcome: NativeLoop | RuntimeError | None = None  # which several may ask for
-        self._end = weakref.finalize(self, _ended, os.getpid(), self._running, self._folder)
         _builds.add(self)
 
     @property
     def is_running(self) -> bool:
         """Whether the compiler is still at work."""
-        return self._running[0].poll() is None
-
-    def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
-        own = {**os.environ, "TMPDIR": str(self._folder)}  # what it leaves when it is ended goes with the folder
-        with open(self._folder / "said", "wb") as said:
-            # In a session of its own: Ctrl-C is not its business.
-            return subprocess.Popen(
-                command, env=own, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
-            )
+        return self._process.is_running
 
     def loop(self) -> NativeLoop | None:
         """Return the loop if it is compiled. Raises `RuntimeError` if it cannot be, and `cache.Unusable`."""
         if isinstance(self._outcome, RuntimeError):
             raise self._outcome
-        process = self._running[0]
-        if self._outcome is not None or process.poll() is None:
+        process = self._process
+        if self._outcome is not None or process.is_running:
             return self._outcome
         try:
             loop = NativeLoop(self._library)
         except OSError:
-            other = next(self._others, None)
-            if other is not None:
-                self._running[0] = self._start(other)
+            if self._header and self._included:
+                self._header.give_up()
+            self._header = None
+            if self._ways:
+                process.start(self._ways.pop(0))
                 return None
-            said = (self._folder / "said").read_text(errors="replace")
-            self._end()
+            said = process.said()
+            process.end()
             cache.check_room()
             self._tell("could not be compiled")
-            self._outcome = RuntimeError(f"{process.args[0]} could not compile a loop: {said}")  # pyright: ignore
+            self._outcome = RuntimeError(f"{machine.compiler()} could not compile a loop: {said}")
             raise self._outcome from None
         for name in ("loop.cpp", "said"):
-            (self._folder / name).unlink(missing_ok=True)  # another thread may have been here
-        cache.write(self._key, self._folder)
+            (process.folder / name).unlink(missing_ok=True)  # another thread may have been here
+        cache.write(self._key, process.folder)
         for part in self._parts:
             cache.write_text(_place_of(part), self._key)
-        self._end()
+        process.end()
+        if self._header and not self._included:
+            self._header.make()
         if _loaded.get(self._key) is None:  # another thread may have been here
             self._tell("runs compiled")
         _loaded.update(dict.fromkeys([self._key, *self._parts], loop))
@@ -212,7 +211,7 @@ class Build:
 
     def wait(self) -> None:
         """Wait until there is something to look at."""
-        self._running[0].wait()
+        self._process.wait()
 
     def ends_within(self, seconds: float) -> bool:
         """Wait until there is something to look at, at most until so long after the beginning; tell whether there is."""
@@ -227,15 +226,3 @@ class Build:
         while (loop := self.loop()) is None:
             self.wait()
         return loop
-
-
-def _ended(owner: int, running: "list[subprocess.Popen[bytes]]", folder: pathlib.Path) -> None:
-    """End a compiler, and remove what it was at; a fork leaves that to the process whose it is."""
-    if owner != os.getpid():
-        return
-    for process in running:
-        if process.poll() is None:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)  # and what it has started
-            process.wait()
-    shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,7 @@ of it; and what does not match its digest is thrown away, with a sentence in the
 files are taken out into a scratch folder, which goes when its owner goes. So entries may be thrown away at any time.
 
     ROOT / build / entries / key        build: versions, compiler and processor (machine.py)
-                 / headers / key        precompiled headers (`_compile/inductor_files.py`)
+                 / headers / key        precompiled headers (`_compile/loop_header.py`, `inductor_files.py`)
                  / scratch / random     one for each process at work, locked by it
 """
 
@@ -16,6 +16,7 @@ import errno
 import functools
 import hashlib
 import io
+import json
 import logging
 import os
 import pathlib
@@ -343,6 +344,41 @@ def _sync_folder(path: pathlib.Path) -> None:
 def files_in(source: pathlib.Path) -> list[pathlib.Path]:
     """Return the files below a folder, locks aside, in an order that is the same everywhere."""
     return sorted(path for path in source.rglob("*") if path.is_file() and path.suffix != ".lock")
+
+
+# ---------------------------------------------------------------------------------------------------------- the headers
+
+
+def header_folder(*made_of: object) -> pathlib.Path:
+    """Return the folder of the precompiled header that is made of these, which need not exist: it is used where it lies."""
+    return folder() / "headers" / key_of(*made_of)
+
+
+def seal(headers: pathlib.Path) -> None:
+    """Write down the digests of the files in a folder: it is finished."""
+    digests = {path.name: _digest_of(path) for path in files_in(headers)}
+    publish(headers / "sealed", json.dumps(digests).encode())
+
+
+def is_sound(headers: pathlib.Path, verified: bool = True) -> bool:
+    """Tell whether a folder is finished and none of its files is missing or, if that is to be `verified`, damaged."""
+    try:
+        digests = json.loads((headers / "sealed").read_bytes())
+        if not verified:
+            return all((headers / name).exists() for name in digests)
+        damaged = [name for name in digests if _digest_of(headers / name) != digests[name]]
+    except FileNotFoundError:  # never finished, or thrown away for its size
+        return False
+    except ValueError:
+        damaged = ["sealed"]
+    for name in damaged:
+        log.warning("jaxish: the file %s is damaged; it was thrown away, and is made again.", headers / name)
+    return not damaged
+
+
+def _digest_of(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # ------------------------------------------------------------------------------------------------------------- size
