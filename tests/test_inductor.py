@@ -193,3 +193,38 @@ def test_a_graph_that_comes_to_nothing(operators):
     for _ in range(2):  # the second time from the cache
         run = inductor.compile_graph(torch.fx.GraphModule(torch.nn.Module(), made), examples)
         torch.testing.assert_close(run(torch.arange(3.0))[0], torch.arange(3.0))
+
+
+def test_code_is_of_as_many_threads_as_the_program_has(tmp_path, monkeypatch):
+    """What a program on one thread leaves in the cache is not what another one, on all cores, finds there."""
+    compile, threads = inductor._compiled, []
+    monkeypatch.setattr(
+        inductor, "_compiled", lambda *given: threads.append(given[2]["cpp.threads"]) or compile(*given)
+    )
+    monkeypatch.setattr(piecewise, "LEAST_IN_ROWS", 2)  # so that pieces are never enough
+    before = torch.get_num_threads()
+    try:
+        with config.cache_dir(str(tmp_path)):
+            for count in (1, 2, 1):
+                torch.set_num_threads(count)
+                agree(
+                    lambda j: j.jit(lambda x: j.numpy.sin(x).sum() + x * 1.0625)(np.ones(100_000, np.float32)),
+                    rtol=3e-5,
+                )
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [1, 2]
+
+
+def test_many_sums_into_few_places(tmp_path, monkeypatch):
+    """Where several threads do them, each is an atomic one: the code has one thread."""
+    compile, threads = inductor._compiled, []
+    monkeypatch.setattr(
+        inductor, "_compiled", lambda *given: threads.append(given[2]["cpp.threads"]) or compile(*given)
+    )
+    monkeypatch.setattr(piecewise, "LEAST_IN_ROWS", 2)
+    random = np.random.RandomState(1)
+    table, rows = random.randn(50, 64).astype(np.float32), random.randint(0, 50, (256, 64))
+    with config.cache_dir(str(tmp_path)):
+        agree(lambda j: j.jit(j.grad(lambda table: (table[rows] ** 2).sum()))(table), rtol=1e-5)
+    assert threads == [1]

@@ -708,12 +708,16 @@ def test_a_loop_that_the_compiler_refuses_goes_on_step_by_step(monkeypatch, capl
 
 
 def test_a_compiler_that_nobody_waits_for_is_ended(monkeypatch, tmp_path):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where compilers write by default, and what they leave when they are killed
+    monkeypatch.setenv(
+        "TMPDIR", str(tmp_path)
+    )  # where compilers write by default, and what they leave when they are killed
     source = source_of(lambda c: jaxish.lax.scan(lambda c, _: (c * 0.123 + 4567, c), c, None, length=3), 1.0)
     build = loop_compiler.begun(source + "// compiled by nobody yet\n" + f"// {np.random.rand()}")
     assert isinstance(build, loop_compiler.Build)
     process, folder = build._process._running[0], build._process.folder
-    while process.poll() is None and len(list(folder.iterdir())) <= 2:  # until it writes more than the source and what it says
+    while (
+        process.poll() is None and len(list(folder.iterdir())) <= 2
+    ):  # until it writes more than the source and what it says
         time.sleep(0.002)
     del build
     gc.collect()

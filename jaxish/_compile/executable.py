@@ -63,6 +63,7 @@ class Executable:
         self._meanwhile: Callable[..., Sequence[Tensor]] | None = None  # what runs until it is compiled, else `direct`
         self._seconds = math.inf  # that a run takes operator by operator
         self._is_compiled = self._is_cut = False
+        self._threads = torch.get_num_threads()  # the program's: while a compiler is at work it may be one less
         self._request: Request | None = None  # its graph holds the primitives that the backend's code calls
         self.backend = registry.name_for((*body.in_types, *body.out_types))
         self._feels_autocast = _feels_autocast(body)
@@ -167,7 +168,7 @@ class Executable:
         """Return what compiling takes: lowered graph, input types and backend."""
         with monitoring.timed(monitoring.LOWER):
             module = lowering.lowered(self.body, registry.lookup(self.backend).target)
-        return Request(module, self.body.in_types, self.backend, structured.types_in(module))
+        return Request(module, self.body.in_types, self.backend, structured.types_in(module), self._threads)
 
     def _run_among_processes(self, *tensors: Tensor) -> Sequence[Tensor]:
         return spmd.run(self.body, tensors, self._run_alone, lambda body: of(body).run)
@@ -282,6 +283,10 @@ class Request:
     in_types: tuple[TensorType, ...]
     backend: str
     structured_types: dict[str, tuple[TensorType, ...]]
+    threads: int
+
+    def __post_init__(self) -> None:
+        self.module.meta["threads"] = self.threads
 
     def compile(self) -> Callable[..., Sequence[Tensor]]:
         """Return the compiled graph."""
@@ -308,7 +313,7 @@ class Request:
             (n.op, n.name, _target_name(n.target), fx.map_arg((n.args, n.kwargs), to_name), graph.type_of(n))
             for n in self.module.graph.nodes
         ]
-        return _request, (nodes, self.in_types, self.backend, self.structured_types)
+        return _request, (nodes, self.in_types, self.backend, self.structured_types, self.threads)
 
 
 @dataclass(frozen=True)
@@ -331,14 +336,15 @@ def _target(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), function), overload)
 
 
-def _request(nodes: list[Any], in_types: Any, backend: str, structured_types: Any) -> Request:
+def _request(nodes: list[Any], in_types: Any, backend: str, structured_types: Any, threads: int) -> Request:
     graph, made = fx.Graph(), {}
     for op, name, target, (args, kwargs), type in nodes:
         args, kwargs = _with_nodes(args, made), _with_nodes(kwargs, made)
         function = _target(target) if op == "call_function" else target
         made[name] = graph.create_node(op, function, args, kwargs, name)
         made[name].meta["val"] = type
-    return Request(GraphModule(torch.nn.Module(), graph, "jaxish_graph"), in_types, backend, structured_types)
+    module = GraphModule(torch.nn.Module(), graph, "jaxish_graph")
+    return Request(module, in_types, backend, structured_types, threads)
 
 
 def _with_nodes(value: Any, made: dict[str, fx.Node]) -> Any:

@@ -3,7 +3,8 @@
 The contract is torch.compile's own. A backend is called with a GraphModule of aten operators (and what else its
 target can run) and a list of example inputs (fake tensors); it returns a callable that takes the same number of
 tensors and returns a sequence of results. It may assume that inputs keep the shapes, dtypes and devices of
-the examples and are contiguous as they are. It may not write into its inputs.
+the examples and are contiguous as they are. It may not write into its inputs. `module.meta["threads"]` is how many threads
+its code may use on a CPU.
 """
 
 import contextlib
