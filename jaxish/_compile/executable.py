@@ -9,7 +9,7 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
              (background.py), which switch over when that is done
 
 Both compile to the same. A small graph is written out as one C++ function (native_graph.py), which takes the compiler
-0.2 s. Any other is cut into pieces (piecewise.py), and stays so where nearly all is in them. What is left is for the
+0.1 s. Any other is cut into pieces (piecewise.py), and stays so where nearly all is in them. What is left is for the
 backend, which takes seconds: on `auto` a worker process calls it, and the graph runs piece by piece until it is done.
 On a machine without a compiler a graph stays direct, with one warning.
 """
