@@ -68,6 +68,7 @@ def test_the_second_function_is_compiled_with_it(commands):
     assert "c++-header" in header and not includes(function) and includes(other)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of JAX, which is here for other tests
 @pytest.mark.parametrize("fork", [False, True])
 def test_another_process_finds_it(commands, fork):
     precompiled()
