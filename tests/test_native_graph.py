@@ -96,6 +96,12 @@ FUNCTIONS = {
     "compound operators": lambda xp: xp.grad(
         lambda x: xp.nn.gelu(x).sum() + xp.nn.elu(x).sum() + xp.nn.glu(x[:, 1:]).sum()
     ),
+    "running": lambda xp: (
+        lambda x: (xp.lax.cumlogsumexp(x, 1), xp.lax.cumlogsumexp(9 * x, reverse=True), xp.numpy.cumsum(x[0]))
+    ),
+    "running from infinity": lambda xp: (
+        lambda x: xp.lax.cumlogsumexp(xp.numpy.log(xp.numpy.maximum(x, 0)).at[1, 2].set(xp.numpy.inf), 0)
+    ),
     "no step": lambda xp: lambda x: xp.lax.scan(lambda c, x: (c + x, x), x[0], x[:0]),
     "complex": lambda xp: lambda x: (xp.numpy.exp(1j * x), (x + 2j) / (x - 1j), xp.numpy.abs(x @ x.T + 1j)),
     "functions of complex numbers": lambda xp: (
