@@ -2,6 +2,8 @@
 
 import dataclasses
 import gc
+import re
+import subprocess
 import time
 
 import jax
@@ -22,7 +24,7 @@ from jaxish._compile import (
     structured,
 )
 from jaxish._compile.loop_values import Unsupported
-from jaxish._core import config, graph
+from jaxish._core import config, graph, machine
 from jaxish._core.graph import Trace
 from jaxish._devices import propagation
 
@@ -194,6 +196,22 @@ def test_elements_set_again_and_again_are_no_longer_text_each_time(compiled):
 
     assert len(loop_sources.graph_source(graph_of(program)).text) < 100_000
     agree(lambda j: j.jit(program)(X))
+
+
+@pytest.mark.skipif("g++" not in (machine.compiler() or ""), reason="another compiler has other limits")
+def test_long_functions_have_vectors_as_short_ones_have(tmp_path):
+    def program(x):
+        for i in range(60):
+            x = x / (1 + jaxish.numpy.where(x[0] > i, jaxish.numpy.logaddexp(x, -x), 2).sum(1, keepdims=True))
+        return x
+
+    text = loop_sources.graph_source(graph_of(program)).text
+    (tmp_path / "long.cpp").write_text(text)
+    command = [part for part in loop_compiler._command(machine.compiler() or "", text) if part != "-shared"]
+    said = subprocess.run(
+        [*command, "-S", tmp_path / "long.cpp", "-o", "-"], check=True, capture_output=True, text=True
+    ).stdout
+    assert not re.findall(r"call\s+\w*(?:logaddexp|folded)\w*", said)
 
 
 def test_large_graphs_are_left_to_the_backend():
