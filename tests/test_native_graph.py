@@ -214,6 +214,28 @@ def test_long_functions_have_vectors_as_short_ones_have(tmp_path):
     assert not re.findall(r"call\s+\w*(?:logaddexp|folded)\w*", said)
 
 
+def steps_of(xp, depth):
+    def function(x):
+        for i in range(3):
+            x, _ = xp.lax.scan(lambda x, _, i=i: (waves_of(xp, x, i, depth), None), x, None, 2)
+        return x
+
+    return function
+
+
+def waves_of(xp, x, salt, depth):
+    for i in range(depth):
+        x = xp.numpy.sin(x) + 1 / (i + salt + 2)
+    return x
+
+
+def test_what_loops_in_a_graph_do_does_not_make_it_a_long_one(compiled):
+    agree(lambda xp: xp.jit(steps_of(xp, 400))(X), rtol=1e-4, atol=1e-5)
+    assert loop_sources.graph_source(graph_of(steps_of(jaxish, 400))).loops == 3
+    with pytest.raises(Unsupported, match="are long"):
+        loop_sources.graph_source(graph_of(steps_of(jaxish, 900)))
+
+
 def test_large_graphs_are_left_to_the_backend():
     assert not loop_sources.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (200000,))))
 
