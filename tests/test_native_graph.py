@@ -240,6 +240,28 @@ def test_large_graphs_are_left_to_the_backend():
     assert not loop_sources.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (200000,))))
 
 
+def until_done(xp, steps, depth=4):
+    """Return `steps` steps as a loop whose derivatives are needed has them: scans of branches of scans."""
+
+    def loop(state, depth):
+        if depth == 0:
+            return state[0] + 1, xp.numpy.sin(state[1]) + 0.1
+        take = lambda s: xp.lax.cond(s[0] < steps, lambda s: loop(s, depth - 1), lambda s: s, s)
+        return xp.lax.scan(lambda s, _: (take(s), None), state, None, 32)[0]
+
+    return lambda x: loop((0, x), depth)[1]
+
+
+@pytest.mark.parametrize("steps", [20, 300_000])
+def test_of_branches_the_work_counts_that_is_done(steps, compiled):
+    body = graph_of(until_done(jaxish, steps))
+    assert loop_sources.graph_source(body).open_ended
+    for _ in range(2):
+        (found,) = executable.of(body).run(torch.tensor(X))
+        np.testing.assert_allclose(found, jax.jit(until_done(jax, steps))(X), rtol=1e-5, atol=1e-6)
+    assert (function_of(body) == "counted") is (steps == 20)
+
+
 def long_scan(x):
     return jaxish.lax.fori_loop(0, 10_000_000, lambda i, x: x + 1, x)
 
