@@ -240,6 +240,25 @@ def test_large_graphs_are_left_to_the_backend():
     assert not loop_sources.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (200000,))))
 
 
+def slices(xp):
+    def function(x):
+        i = (x[0, 0] * 3).astype("int32")
+        part = xp.lax.dynamic_slice(x, (i, i), (3, 4))
+        rows = xp.lax.dynamic_slice_in_dim(x, xp.numpy.argmax(x) - 9, 2)
+        return part, part.sum(1), (rows[:, ::-1] @ rows.T), xp.lax.dynamic_index_in_dim(x, i + 2, 1)
+
+    return function
+
+
+@pytest.mark.parametrize("first", [-9, -1, -0.4, 0, 0.4, 1, 9])
+def test_slices_that_start_at_a_value_look_at_no_index_by_itself(first, compiled):
+    x = X.copy()
+    x[0, 0] = first
+    agree(lambda xp: xp.jit(slices(xp))(x), rtol=1e-5, atol=1e-6)
+    found = loop_sources.graph_source(graph_of(slices(jaxish))).function
+    assert "at<" in found and not re.search(r"\[[^\];]*\bat<", found)
+
+
 def until_done(xp, steps, depth=4):
     """Return `steps` steps as a loop whose derivatives are needed has them: scans of branches of scans."""
 
