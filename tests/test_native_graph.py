@@ -2,6 +2,8 @@
 
 import dataclasses
 import gc
+import re
+import subprocess
 import time
 
 import jax
@@ -22,7 +24,7 @@ from jaxish._compile import (
     structured,
 )
 from jaxish._compile.loop_values import Unsupported
-from jaxish._core import config, graph
+from jaxish._core import config, graph, machine
 from jaxish._core.graph import Trace
 from jaxish._devices import propagation
 
@@ -95,6 +97,12 @@ FUNCTIONS = {
     ),
     "compound operators": lambda xp: xp.grad(
         lambda x: xp.nn.gelu(x).sum() + xp.nn.elu(x).sum() + xp.nn.glu(x[:, 1:]).sum()
+    ),
+    "running": lambda xp: (
+        lambda x: (xp.lax.cumlogsumexp(x, 1), xp.lax.cumlogsumexp(9 * x, reverse=True), xp.numpy.cumsum(x[0]))
+    ),
+    "running from infinity": lambda xp: (
+        lambda x: xp.lax.cumlogsumexp(xp.numpy.log(xp.numpy.maximum(x, 0)).at[1, 2].set(xp.numpy.inf), 0)
     ),
     "no step": lambda xp: lambda x: xp.lax.scan(lambda c, x: (c + x, x), x[0], x[:0]),
     "complex": lambda xp: lambda x: (xp.numpy.exp(1j * x), (x + 2j) / (x - 1j), xp.numpy.abs(x @ x.T + 1j)),
@@ -190,8 +198,87 @@ def test_elements_set_again_and_again_are_no_longer_text_each_time(compiled):
     agree(lambda j: j.jit(program)(X))
 
 
+@pytest.mark.skipif("g++" not in (machine.compiler() or ""), reason="another compiler has other limits")
+def test_long_functions_have_vectors_as_short_ones_have(tmp_path):
+    def program(x):
+        for i in range(60):
+            x = x / (1 + jaxish.numpy.where(x[0] > i, jaxish.numpy.logaddexp(x, -x), 2).sum(1, keepdims=True))
+        return x
+
+    text = loop_sources.graph_source(graph_of(program)).text
+    (tmp_path / "long.cpp").write_text(text)
+    command = [part for part in loop_compiler._command(machine.compiler() or "", text) if part != "-shared"]
+    said = subprocess.run(
+        [*command, "-S", tmp_path / "long.cpp", "-o", "-"], check=True, capture_output=True, text=True
+    ).stdout
+    assert not re.findall(r"call\s+\w*(?:logaddexp|folded)\w*", said)
+
+
+def steps_of(xp, depth):
+    def function(x):
+        for i in range(3):
+            x, _ = xp.lax.scan(lambda x, _, i=i: (waves_of(xp, x, i, depth), None), x, None, 2)
+        return x
+
+    return function
+
+
+def waves_of(xp, x, salt, depth):
+    for i in range(depth):
+        x = xp.numpy.sin(x) + 1 / (i + salt + 2)
+    return x
+
+
+def test_what_loops_in_a_graph_do_does_not_make_it_a_long_one(compiled):
+    agree(lambda xp: xp.jit(steps_of(xp, 400))(X), rtol=1e-4, atol=1e-5)
+    assert loop_sources.graph_source(graph_of(steps_of(jaxish, 400))).loops == 3
+    with pytest.raises(Unsupported, match="are long"):
+        loop_sources.graph_source(graph_of(steps_of(jaxish, 900)))
+
+
 def test_large_graphs_are_left_to_the_backend():
     assert not loop_sources.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (200000,))))
+
+
+def slices(xp):
+    def function(x):
+        i = (x[0, 0] * 3).astype("int32")
+        part = xp.lax.dynamic_slice(x, (i, i), (3, 4))
+        rows = xp.lax.dynamic_slice_in_dim(x, xp.numpy.argmax(x) - 9, 2)
+        return part, part.sum(1), (rows[:, ::-1] @ rows.T), xp.lax.dynamic_index_in_dim(x, i + 2, 1)
+
+    return function
+
+
+@pytest.mark.parametrize("first", [-9, -1, -0.4, 0, 0.4, 1, 9])
+def test_slices_that_start_at_a_value_look_at_no_index_by_itself(first, compiled):
+    x = X.copy()
+    x[0, 0] = first
+    agree(lambda xp: xp.jit(slices(xp))(x), rtol=1e-5, atol=1e-6)
+    found = loop_sources.graph_source(graph_of(slices(jaxish))).function
+    assert "at<" in found and not re.search(r"\[[^\];]*\bat<", found)
+
+
+def until_done(xp, steps, depth=4):
+    """Return `steps` steps as a loop whose derivatives are needed has them: scans of branches of scans."""
+
+    def loop(state, depth):
+        if depth == 0:
+            return state[0] + 1, xp.numpy.sin(state[1]) + 0.1
+        take = lambda s: xp.lax.cond(s[0] < steps, lambda s: loop(s, depth - 1), lambda s: s, s)
+        return xp.lax.scan(lambda s, _: (take(s), None), state, None, 32)[0]
+
+    return lambda x: loop((0, x), depth)[1]
+
+
+@pytest.mark.parametrize("steps", [20, 300_000])
+def test_of_branches_the_work_counts_that_is_done(steps, compiled):
+    body = graph_of(until_done(jaxish, steps))
+    assert loop_sources.graph_source(body).open_ended
+    for _ in range(2):
+        (found,) = executable.of(body).run(torch.tensor(X))
+        np.testing.assert_allclose(found, jax.jit(until_done(jax, steps))(X), rtol=1e-5, atol=1e-6)
+    assert (function_of(body) == "counted") is (steps == 20)
 
 
 def long_scan(x):

@@ -62,8 +62,11 @@ def packer(count: int) -> Callable[..., bytes]:
 _loaded: "weakref.WeakValueDictionary[str, NativeLoop]" = weakref.WeakValueDictionary()
 
 
-# Characters of a source, its header included, from which on GCC's elimination of common subexpressions takes as long as all else (4.7 s became
-# 2.6 s for 80,000); what it compiles runs as fast without it. Shorter loops run up to a tenth slower without.
+# Beyond a size of a function, and of a file, GCC calls functions that it would have made part of loops, which then have no vectors.
+_AS_IN_SHORT_FILES = ("--param=large-function-insns=1000000", "--param=large-unit-insns=1000000")
+
+# Characters of a source, with its header, from which on GCC's elimination of common subexpressions takes as long as all else
+# (4.7 s became 2.6 s for 80,000); what it compiles runs as fast without it. Shorter loops run up to a tenth slower without.
 _LONG = 72_000
 
 
@@ -97,7 +100,7 @@ def started(source: str, name: str, parts: Sequence[str] = ()) -> "Build | None"
 def _command(compiler: str, source: str) -> list[str]:
     # No contraction to fused multiply-adds: a step gives the numbers that torch's operators give.
     command = [compiler, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off"]
-    command += ["-fno-math-errno", "-fno-trapping-math", *extra_flags]
+    command += ["-fno-math-errno", "-fno-trapping-math", *_AS_IN_SHORT_FILES, *extra_flags]
     if len(source) > _LONG:
         command += ["-fno-gcse", "-fno-gcse-after-reload"]
     if "#pragma omp" in source:

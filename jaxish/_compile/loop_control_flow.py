@@ -17,6 +17,9 @@ from .loop_emitter import Emitter, carry_over
 from .loop_values import CallsHost, Value, in_buffer
 
 IS_LONG, CALLS_HOST = 1, 2  # why a function gives up
+# Elements that a branch computes. More are counted where it is taken: loops that end when they are done are written as scans within
+# branches, and scans of these, of which few steps are made.
+_MOST_UNCOUNTED = 1 << 12
 
 
 def _while(emitter: Emitter, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
@@ -57,7 +60,7 @@ def _repeat(
     step, results = _inner(emitter, body, given, range(first, first + len(names)), names)
     leave = ["{", *test.lines, f"if (!({going.load([])})) break;", "}"]
     if emitter.most_work is not None:
-        leave.append(f"if ((work += {test.work + step.work}) > {emitter.most_work}) {_given_up(emitter, IS_LONG)}")
+        leave.append(_counted(emitter, test.work + step.work))
     emitter.lines += [*step.fixed, "for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
 
 
@@ -126,8 +129,15 @@ def _finished(
         return [_given_up(emitter, CALLS_HOST)]
     inner, values = written
     results = inner.settled(values, kept)
+    lines = [*inner.lines, *carry_over(names, results)]
+    if emitter.most_work is not None and inner.work > _MOST_UNCOUNTED:
+        return [_counted(emitter, inner.work), *lines]
     emitter.work += inner.work
-    return [*inner.lines, *carry_over(names, results)]
+    return lines
+
+
+def _counted(emitter: Emitter, work: int) -> str:
+    return f"if ((work += {work}) > {emitter.most_work}) {_given_up(emitter, IS_LONG)}"
 
 
 def _given_up(emitter: Emitter, reason: int) -> str:

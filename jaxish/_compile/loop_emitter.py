@@ -32,8 +32,8 @@ MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
 _LINE = 64  # bytes, of a cache
 _MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
 _MOST_OF_CONSTANT = 64  # elements that are written out
-# Operations that compute. The compiler takes four seconds for the first number, which calls of a small graph wait for, and ten for
-# the second, beside the calls.
+# Operations that compute. The compiler takes some ten seconds for either number, beside the calls: graphs of more are cut into
+# pieces, of which many are the same. Bodies of loops are not, so those within a graph count with it for the second number.
 _MOST_IN_GRAPH, _MOST_IN_BODY = 1500, 4000
 
 
@@ -107,6 +107,7 @@ class Emitter:
         self.work = 16  # of a step: the elements that it stores, and what its loops do whose lengths are known
         self.most_work = most_work if outer is None else outer.most_work
         self._most_elements = most_elements if outer is None else outer._most_elements
+        self._most_operations = _MOST_IN_BODY if outer is not None or most_work is None else _MOST_IN_GRAPH
         # How much there is in all steps: operations, elements and room for them, bytes, loops, and exits by giving up.
         self.made: Counter[str] = Counter() if outer is None else outer.made
         self.fixed: list[str] = []
@@ -159,10 +160,10 @@ class Emitter:
         """Append the statements that the results need; return these, of which some may not be stored yet."""
         nodes = self.body.module.graph
         operations = sum(map(_computes, nodes.nodes))
-        if operations > _MOST_IN_BODY:
+        if operations > self._most_operations:
             raise Unsupported("the body is long")
         self.made["operations"] += operations
-        if self.most_work is not None and self.made["operations"] > _MOST_IN_GRAPH:
+        if self.most_work is not None and self.made["operations"] > _MOST_IN_BODY:
             raise Unsupported("the graph and its loops are long")
         assert [(v.shape, v.dtype) for v in inputs] == [(t.shape, t.dtype) for t in self.body.in_types]
         placeholders = nodes.find_nodes(op="placeholder")

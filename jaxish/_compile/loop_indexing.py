@@ -19,6 +19,8 @@ from .loop_emitter import Emitter, carry_over
 from .loop_operators import OPERATORS, REDUCTIONS, name_of
 from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over
 
+_INDICES = (torch.int32, torch.int64)
+
 
 class NeedsMemory(Unsupported):
     """Elements are set of a value that is not in memory of its own."""
@@ -38,6 +40,32 @@ def taken(shape: tuple[int, ...], x: Value, places: Sequence[Value | None]) -> V
         return x.load([next(others) if p is None else _at(p, entry, n) for p, n in zip(given, x.shape, strict=True)])
 
     return Value(shape, x.dtype, load)
+
+
+def start_of_run(node: fx.Node) -> fx.Node | None:
+    """Return from which index on a node selects as many in a row as it does; None where it selects others.
+
+    That is how `_lax/dynamic_slices.py` takes a slice.
+    """
+    places: Any = node.args[2]
+    while places.target is torch.ops.aten._to_copy.default:
+        places = places.args[0]
+    if places.target is not torch.ops.aten.add.Tensor or places.kwargs or places.meta["val"].dtype not in _INDICES:
+        return None
+    added = places.all_input_nodes
+    steps = [a for a in added if a.target is torch.ops.aten.arange.default and a.args == places.meta["val"].shape]
+    starts = [a for a in added if a.meta["val"].dim() == 0]
+    return starts[0] if len(starts) == len(steps) == 1 else None
+
+
+def run_of(emitter: Emitter, shape: tuple[int, ...], x: Value, dim: int, start: Value) -> Value:
+    """Return as many elements of x in a row, along one dimension, as `shape` has, of which no index is looked at by itself."""
+    dim %= len(shape)
+    last = x.shape[dim] - shape[dim]
+    if last < 0:
+        raise Unsupported("more than there is")
+    first = emitter.stored(Value((), torch.int32, lambda _: f"at<{last + 1}>({start.load([])})")).load([])
+    return Value(shape, x.dtype, lambda i: x.load([*i[:dim], f"({first}+{i[dim]})", *i[dim + 1 :]]))
 
 
 def gathered(shape: tuple[int, ...], x: Value, dim: int, places: Value) -> Value:
@@ -150,7 +178,7 @@ def _first_of(dims: Sequence[int]) -> int:
 
 def _batch_shape(places: Sequence[Value | None]) -> tuple[int, ...]:
     given = [p for p in places if p is not None]
-    if not given or any(p.dtype not in (torch.int32, torch.int64) for p in given):
+    if not given or any(p.dtype not in _INDICES for p in given):
         raise Unsupported("indices that are no integers")
     return np.broadcast_shapes(*(p.shape for p in given))
 

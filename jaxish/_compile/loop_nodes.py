@@ -155,6 +155,8 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
         return EXPRESSIONS[name](shape, dtype, *args, **named)
     if loop_parts.is_read_in_parts(node):
         return loop_parts.read_in_parts(emitter, shape, dtype, *args, **named)
+    if name == "index_select" and (start := loop_indexing.start_of_run(node)) is not None:
+        return loop_indexing.run_of(emitter, shape, args[0], args[1], emitter.values[start])
     if name in loop_indexing.SETTING:
         args = [loop_indexing.as_it_may_be_set(emitter, node, args[0]), *args[1:]]
     if name in STATEMENTS:

@@ -257,14 +257,16 @@ static inline int64_t threefry(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x
   MIX(a) MIX(b) MIX(c) MIX(d) INJECT(k2, k0, 5)
   return int64_t(uint64_t(x0) << 32 | x1);
 }
+// What GCC has no vectors for, if it is called: of what it is given elements are read by way of a lambda.
+#define INLINE __attribute__((always_inline)) static inline
 #define LANE [&](int l) __attribute__((always_inline))
-template <int lanes, class F> static inline void for_each(F lane) {
+template <int lanes, class F> INLINE void for_each(F lane) {
   if constexpr (lanes > 16) for (int l = 0; l < lanes; ++l) lane(l);
   // GCC (12) would unroll a loop of so few steps before it looks for vectors: of comparisons it finds none then, of what is
   // read by a condition wrong ones (loop_unrolling.py).
   else _Pragma("GCC unroll 1") for (int l = 0; l < lanes; ++l) lane(l);
 }
-template <int lanes, class T, class F> static inline T one_of(T* parts, F step) {
+template <int lanes, class T, class F> INLINE T one_of(T* parts, F step) {
   if constexpr (lanes > 1) {
     for_each<lanes / 2>(LANE { parts[l] = step(parts[l], parts[lanes / 2 + l]); });
     return one_of<lanes / 2>(parts, step);
@@ -276,7 +278,7 @@ template <int lanes, class T, class F> static inline T one_of(T* parts, F step) 
 constexpr int next_power_of_two(int n) { return n <= 1 ? 1 : 2 * next_power_of_two((n + 1) / 2); }
 // n elements into one, in several parts. Of a row that is no multiple of these the last few elements are computed anew, as
 // many as a vector has. Of a few elements GCC makes vectors over several rows.
-template <int n, class T, class F, class E> static inline T folded(T start, F step, E element) {
+template <int n, class T, class F, class E> INLINE T folded(T start, F step, E element) {
   constexpr int vector = 64 / sizeof(T), whole = n >= 8 * vector ? 4 * vector : vector;
   constexpr int lanes = n < whole ? next_power_of_two(n / 2 + 1) : whole;
   if constexpr (n <= 4 || n == 8) {
@@ -301,7 +303,7 @@ template <int n, class T, class F, class E> static inline T folded(T start, F st
   }
 }
 // Where the first of n elements is that no other one is `more` than, and of these the first.
-template <int n, class T, class F, class E> static inline int64_t place_of_most(F more, E element) {
+template <int n, class T, class F, class E> INLINE int64_t place_of_most(F more, E element) {
   using Place = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   constexpr int lanes = n < 64 ? 1 : 32;
   ALIGNED T most[lanes];
@@ -323,7 +325,7 @@ template <int n, class T, class F, class E> static inline int64_t place_of_most(
 #define IN_ROW [&](int i0, int r) __attribute__((always_inline))
 // Rows of which each column is folded onto its total, some vectors' columns at a time: their totals stay in registers.
 template <int width, int lanes = 64, class T, class F, class E>
-static inline void onto_columns(T* totals, int first, int end, F step, E element, int column = 0) {
+INLINE void onto_columns(T* totals, int first, int end, F step, E element, int column = 0) {
   if constexpr (width > 0 && lanes > width) {
     onto_columns<width, lanes / 2>(totals, first, end, step, element, column);
   } else if constexpr (width > 0) {

@@ -157,7 +157,7 @@ def _place_of_most(
 
 
 def _running(
-    name: str, start: int, emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int
+    name: str, start: str, emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int
 ) -> Value:
     form = OPERATORS[name].form(dtype)
     if form is None or not shape:
@@ -198,8 +198,9 @@ def _combined(name: str, *operands: Value) -> Value:
 STATEMENTS = {
     "argmax": functools.partial(_place_of_most, ">"),
     "argmin": functools.partial(_place_of_most, "<"),
-    "cumsum": functools.partial(_running, "add", 0),
-    "cumprod": functools.partial(_running, "mul", 1),
+    "cumsum": functools.partial(_running, "add", "0"),
+    "cumprod": functools.partial(_running, "mul", "1"),
+    "logcumsumexp": functools.partial(_running, "logaddexp", "-Inf"),
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
 }

@@ -169,6 +169,7 @@ CASES += [
     *_parts("iuf", [f"{_PAIR}.at[{_PLACE}].add(b)[1]", f"{_SQUARE}.at[0, {_PLACE}].add(b)[0, 1]"]),
     *_parts("biuf", [f"jnp.argmax({_PAIR})", f"jnp.argmin({_PAIR})"], "int"),
     *_parts("f", [f"j.nn.softmax({_PAIR})[1]", f"j.nn.log_softmax({_PAIR})[1]"], exact=False),
+    *_parts("f", [f"lax.cumlogsumexp({_PAIR})[1]", f"lax.cumlogsumexp({_SQUARE}, 1, reverse=True)[1, 0]"], exact=False),
     *_parts("f", [f"lax.batch_matmul({_SQUARE}[None], {_SQUARE}[None])[0, 0, 1] + 1"], exact=False),
     *_parts("f", [f"jnp.convolve({_PAIR}, {_PAIR})[1]", f"(jnp.roll({_PAIR}, 1) - {_PAIR})[0]"], exact=False),
     *_parts("iuf", [f"jnp.sort({_PAIR})[1]", f"jnp.sort({_SQUARE}, 0, descending=True)[0, 1]"]),
