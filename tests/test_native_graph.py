@@ -369,6 +369,28 @@ def test_a_graph_that_cannot_be_compiled_does_no_harm_to_those_in_its_file(monke
         assert time.monotonic() < deadline
 
 
+@pytest.mark.usefixtures("automatic", "fresh_cache")
+def test_a_function_that_is_waited_for_is_compiled_alone_where_its_file_cannot_be(monkeypatch):
+    source = loop_sources.graph_source
+
+    def written(body, name):
+        found = source(body, name)
+        return dataclasses.replace(found, function=found.function + "no C++") if name == "unfit" else found
+
+    def unfit(x):
+        return jaxish.numpy.cos(x + salt)
+
+    monkeypatch.setattr(loop_sources, "graph_source", written)
+    monkeypatch.setattr(loop_compiler, "has_room", lambda: False)
+    salt = np.float32(np.random.rand())
+    waiting = jaxish.jit(unfit)
+    for _ in range(3):
+        waiting(X)
+    fit = native_graph.Whole(graph_of(lambda x: jaxish.numpy.sin(x + salt)), "fit", pytest.fail, pytest.fail)
+    (found,) = fit.run_when_compiled()(torch.tensor(X))
+    np.testing.assert_allclose(found, np.sin(X + salt), rtol=1e-5)
+
+
 READ_BY_CONDITIONS = {
     "padded": lambda j, a, b: a * j.numpy.pad(b[2:], ((2, 0), (0, 0))),
     "rolled": lambda j, a, b: a + j.numpy.roll(b, 2, 0),
