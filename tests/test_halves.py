@@ -101,6 +101,9 @@ PROGRAMS = {
     "a gradient": lambda j, x: j.grad(lambda x: (j.numpy.tanh(x @ x.T) * 0.1).sum())(x),
     "layer norm": lambda j, x: (x - x.mean(-1, keepdims=True)) * j.lax.rsqrt(x.var(-1, keepdims=True) + 1e-3),
     "the gradient of softmax": lambda j, x: j.grad(lambda x: (j.nn.softmax(x) ** 2).sum().astype("float32"))(x),
+    "the gradient of softmax in two precisions": lambda j, x: j.grad(
+        lambda x: (j.nn.softmax(x.astype("float32")).astype(x.dtype) * x[0]).sum().astype("float32")
+    )(x),
     "softmax": lambda j, x: (j.nn.softmax(x), j.nn.logsumexp(x, 1), j.nn.gelu(x)),
     "mapped": lambda j, x: j.vmap(lambda r: j.lax.scan(lambda c, v: (c + v, c > v), r[0], r))(x),
     "sums by index": lambda j, x: j.numpy.zeros(4, x.dtype).at[j.numpy.array([1, 1, 3, 1, 1, 0])].add(x[:, 0]),

@@ -187,6 +187,43 @@ def test_a_graph_that_calls_python_in_all_branches_is_left_to_the_backend():
         native_graph.Whole(body, "f", pytest.fail, pytest.fail).run_when_compiled()
 
 
+CONVOLUTIONS = {
+    "rows": ((2, 3, 20), (4, 3, 5), [(1, 0)], {}),
+    "padded by more than the window": ((1, 2, 9, 6), (3, 2, 3, 2), [(4, 4), (2, 2)], {}),
+    "with holes": ((2, 2, 9, 8), (3, 2, 3, 2), [(1, 1), (0, 0)], {"rhs_dilation": (2, 3)}),
+    "of each channel": ((2, 4, 7, 6), (8, 1, 3, 3), [(1, 1), (1, 1)], {"feature_group_count": 4}),
+    "of groups": ((2, 4, 7, 6), (6, 2, 2, 3), [(0, 0), (1, 1)], {"feature_group_count": 2}),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_derivatives_of_convolutions_with_few_weights_are_written_out(name, compiled):
+    shape, of_weights, pads, options = CONVOLUTIONS[name]
+    random = np.random.default_rng(0)
+    x, w = (random.normal(size=size).astype(np.float32) for size in (shape, of_weights))
+
+    def derivatives(j):
+        convolve = lambda x, w: j.lax.conv_general_dilated(x, w, (1,) * len(pads), pads, **options)
+        return j.grad(lambda x, w: (convolve(x, w) ** 3).sum(), (0, 1))
+
+    loop_sources.graph_source(graph_of(lambda _: derivatives(jaxish)(x, w)))
+    agree(lambda j: j.jit(derivatives(j))(x, w), rtol=1e-4, atol=1e-3)
+
+
+def test_derivatives_by_the_weights_of_a_convolution_with_strides_are_written_out(compiled):
+    convolve = lambda j: lambda w: j.lax.conv_general_dilated(X[None, None], w, (2, 3), [(1, 0), (2, 1)])
+    derivative = lambda j: j.grad(lambda w: (convolve(j)(w) ** 2).sum())
+    w = np.random.default_rng(1).normal(size=(2, 1, 3, 2)).astype(np.float32)
+    loop_sources.graph_source(graph_of(lambda x: derivative(jaxish)(x[0, 0] * w)))
+    agree(lambda j: j.jit(derivative(j))(w), rtol=1e-4)
+
+
+def test_a_second_derivative_of_a_convolution_is_written_out(compiled):
+    second = lambda j: j.hessian(lambda w: (j.numpy.convolve(X[0], w) ** 4).sum())
+    loop_sources.graph_source(graph_of(lambda x: second(jaxish)(x[0, :3])))
+    agree(lambda j: j.jit(second(j))(X[1, :3]), rtol=1e-4, atol=1e-3)
+
+
 def test_elements_set_again_and_again_are_no_longer_text_each_time(compiled):
     def program(x):
         for shift in range(7):
@@ -454,6 +491,28 @@ def test_a_graph_that_cannot_be_compiled_does_no_harm_to_those_in_its_file(monke
     while "goes on without" not in caplog.text:
         np.testing.assert_allclose(refused(X), np.cos(X + salt), rtol=1e-5, atol=1e-6)
         assert time.monotonic() < deadline
+
+
+@pytest.mark.usefixtures("automatic", "fresh_cache")
+def test_a_function_that_is_waited_for_is_compiled_alone_where_its_file_cannot_be(monkeypatch):
+    source = loop_sources.graph_source
+
+    def written(body, name):
+        found = source(body, name)
+        return dataclasses.replace(found, function=found.function + "no C++") if name == "unfit" else found
+
+    def unfit(x):
+        return jaxish.numpy.cos(x + salt)
+
+    monkeypatch.setattr(loop_sources, "graph_source", written)
+    monkeypatch.setattr(loop_compiler, "has_room", lambda: False)
+    salt = np.float32(np.random.rand())
+    waiting = jaxish.jit(unfit)
+    for _ in range(3):
+        waiting(X)
+    fit = native_graph.Whole(graph_of(lambda x: jaxish.numpy.sin(x + salt)), "fit", pytest.fail, pytest.fail)
+    (found,) = fit.run_when_compiled()(torch.tensor(X))
+    np.testing.assert_allclose(found, np.sin(X + salt), rtol=1e-5)
 
 
 READ_BY_CONDITIONS = {

@@ -166,6 +166,7 @@ EXPRESSIONS = {
     "full": _full,
     "scalar_tensor": _scalar_tensor,
     "zeros": _zeros,
+    "empty": _zeros,  # whose elements are any
     "ones": _ones,
     "new_full": _new_full,
     "eye": _eye,

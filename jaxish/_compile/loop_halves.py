@@ -12,6 +12,7 @@ from torch import Tensor, fx
 from torch._ops import HigherOrderOperator
 
 from .._core import dtypes, graph, operators
+from .._core.fake_results import fake
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
@@ -79,8 +80,7 @@ class _Widened:
         promotes = _has_halves(reader) and name != "_to_copy" and (name in OPERATORS or name == "where")
         if _has_halves(node) or type is None or not type.shape or type.dtype is torch.bool or not promotes:
             return self._in_float32(node) if _has_halves(node) else self._given(node)
-        with graph.outside_traces():
-            like = torch.empty(type.shape, dtype=reader.meta["val"].dtype, device="meta")
+        like = _of_dtype(node.meta["val"], reader.meta["val"].dtype)
         return self._converted(self._converted(self._given(node), like), _in_float32(like))
 
     def _given(self, node: fx.Node) -> fx.Node:
@@ -125,7 +125,8 @@ def _is_nested(node: fx.Node) -> bool:
 def _in_float32(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_in_float32(v) for v in value]
-    if getattr(value, "dtype", None) not in dtypes.HALVES:
-        return value
-    with graph.outside_traces():
-        return torch.empty(value.shape, dtype=torch.float32, device="meta")
+    return _of_dtype(value, torch.float32) if getattr(value, "dtype", None) in dtypes.HALVES else value
+
+
+def _of_dtype(value: Any, dtype: torch.dtype) -> Tensor:
+    return fake(value.fake_mode, value.shape, dtype, value.device)

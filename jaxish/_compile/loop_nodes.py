@@ -2,8 +2,9 @@
 
 What an operator is stands in tables by its name: elementwise ones in loop_operators.py, views in loop_views.py, calls of
 C++ functions on matrices in loop_matrices.py, loops and branches in loop_control_flow.py. Of all others `EXPRESSIONS` are
-functions of the result's shape and dtype, and of the operands; `STATEMENTS` are functions of the emitter, too. What has an
-entry nowhere is written out as torch's decomposition of it has it, or raises `Unsupported`.
+functions of the result's shape and dtype, and of the operands; `STATEMENTS` are functions of the emitter, too, and `SEVERAL`
+of the emitter and the operands. What has an entry nowhere is written out as torch's decomposition of it has it, or raises
+`Unsupported`.
 """
 
 import math
@@ -45,6 +46,7 @@ STATEMENTS: dict[str, Callable[..., Value]] = {
     **loop_indexing.STATEMENTS,
     **loop_parts.STATEMENTS,
 }
+SEVERAL: dict[str, Callable[..., list[Value]]] = loop_convolution.SEVERAL  # of several results
 
 _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
 _SHORT = 200  # characters of an expression that is computed more than once
@@ -97,6 +99,9 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         if not isinstance(meta, Tensor):
             return Value((), torch.bool, _no_element)
         value = emitter.several[node][0]
+    elif name in SEVERAL and _namespace(node) == "aten":
+        emitter.several[node] = SEVERAL[name](emitter, *emitter.arguments(node))
+        return Value((), torch.bool, _no_element)
     elif _is_compound(name, node):
         emitter.several[node] = _spelled(emitter, node)
         if not isinstance(meta, Tensor):

@@ -299,6 +299,5 @@ class Awaited:
                 found = self.advanced(source)
             if not isinstance(found, Awaited):
                 return found
-            assert self._build is not None
-            if not self._build.ends_within(patience):
+            if self._build is not None and not self._build.ends_within(patience):
                 return self

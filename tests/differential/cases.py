@@ -179,6 +179,7 @@ CASES += [
     *_parts("biuf", [f"jnp.argsort({_PAIR})[0].astype('int32')"], "int32"),
     *_parts("biuf", [f"lax.pad({_SQUARE}, a, ((1, -1, 0), (0, 0, 0)))[1, 1]"]),
     *_parts("f", [f"j.grad(lambda a: jnp.diagonal({_SQUARE} * {_SQUARE}).sum())(a)"], exact=False),
+    *_parts("f", [f"j.grad(lambda a: jnp.convolve({_PAIR}, {_PAIR})[1])(a)"], exact=False),
     *_parts("f", ["nn.hard_tanh(a) + 0 * b", "nn.hard_sigmoid(a)"], exact=False),
     *_parts(
         "f",
