@@ -119,6 +119,15 @@ def test_derivatives_of_functions_of_two_numbers(name):
     agree(program, np.array([1.3, 2.5]), np.array([0.6, 1.7]), rtol=2e-4, atol=1e-5, at_once=True)
 
 
+@pytest.mark.parametrize("name", ["digamma", "gammaln"])
+def test_derivatives_at_the_poles_of_the_gamma_function(name):
+    def program(j, x):
+        f = getattr(j.scipy.special, name)
+        return j.vmap(j.grad(f))(x), j.jit(j.vmap(j.grad(f)))(x), j.jvp(f, (x,), (j.numpy.ones_like(x),))
+
+    agree(program, np.float32([0, -0.0, -1, -2, -1e30, -np.inf, np.nan]))
+
+
 def test_derivatives_at_the_edges():
     def program(j):
         s = j.scipy.special

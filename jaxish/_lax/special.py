@@ -47,7 +47,7 @@ inverse_erf = Elementwise(
 def lgamma(x: ArrayLike) -> Array:
     """Return the logarithm of the absolute value of the gamma function."""
     t, weak = operand("lgamma", x, ops.FLOATING)
-    return Array(torch.lgamma(t), weak)
+    return Array(_LOG_GAMMA(t), weak)
 
 
 def digamma(x: ArrayLike) -> Array:
@@ -57,11 +57,15 @@ def digamma(x: ArrayLike) -> Array:
 
 
 def _psi(t: Tensor) -> Tensor:
-    pole = (t <= 0) & (t == torch.floor(t))
-    return torch.where(pole, math.nan, torch.digamma(torch.where(pole, 1.0, t)))
+    return torch.where((t <= 0) & (t == torch.floor(t)), math.nan, torch.digamma(t))
 
 
-psi = compiled_when_long(_psi, least=512)  # digamma of a tensor
+def _psi_slope(t: Tensor) -> Tensor:
+    return torch.where((t <= 0) & (t == torch.floor(t)), math.inf, torch.special.polygamma(1, t))
+
+
+psi = Elementwise("digamma", compiled_when_long(_psi, least=512), (_psi_slope,))  # of a tensor
+_LOG_GAMMA = Elementwise("lgamma", torch.lgamma, (lambda x: psi(x),))
 
 
 def _polygamma(m: Tensor, x: Tensor) -> Tensor:

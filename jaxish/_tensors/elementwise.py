@@ -115,8 +115,8 @@ _LARGE = 4096  # elements
 _IN_JAX = {
     name: name
     for name in (
-        "abs", "atan2", "bessel_i0e", "bessel_i1e", "cbrt", "clamp", "erf", "erf_inv", "exp", "igamma", "igamma_grad_a",
-        "igammac", "log", "log1p", "nextafter", "polygamma", "pow", "sqrt", "zeta",
+        "abs", "atan2", "bessel_i0e", "bessel_i1e", "cbrt", "clamp", "digamma", "erf", "erf_inv", "exp", "igamma",
+        "igamma_grad_a", "igammac", "lgamma", "log", "log1p", "nextafter", "polygamma", "pow", "sqrt", "zeta",
     )
 } | {"betainc": "regularized_incomplete_beta"}  # fmt: skip
 
