@@ -89,8 +89,7 @@ class Elementwise:
     None the function has no derivative and asking for it raises. Functions of one name differ in their
     `parameters`. `contracted` is what computes it in code that contracts (`Target.contracts`). `is_instruction` says
     that loops in C++ know it by its name; `is_opaque` that its control flow depends on values, so that compiled code
-    calls it as one operator; `is_long` that it takes so many operators that a large array is better gone through in
-    blocks, by one kernel.
+    calls it as one operator; `is_long` that it takes so many operators that it is better one kernel.
     """
 
     def __init__(
@@ -106,9 +105,6 @@ class Elementwise:
     def __call__(self, *inputs: Tensor) -> Tensor:
         """Return the function of tensors that broadcast against each other."""
         return self._primitive(*inputs)[0]
-
-
-_LARGE = 4096  # elements
 
 
 # What JAX has a primitive for, by our name.
@@ -142,7 +138,7 @@ class _ElementwisePrimitive(Primitive):
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         count = inputs[0].numel()
-        if self.kernel is not None and count >= _LARGE and all(t.shape == inputs[0].shape for t in inputs):
+        if self.kernel is not None and count and all(t.shape == inputs[0].shape for t in inputs):
             return [found.reshape(inputs[0].shape) for found in self.kernel(count, *(t.reshape(-1) for t in inputs))]
         return [self._run(*inputs)]
 
