@@ -8,7 +8,7 @@ import pytest
 import torch
 from oracle import agree
 
-from jaxish._compile import executable, inductor, kernels, loop_compiler, masks, registry
+from jaxish._compile import executable, inductor, kernels, loop_compiler, masks, native_loop, registry
 from jaxish._core import config, graph, machine
 from jaxish._core.graph import TensorType
 from jaxish._core.target import INDUCTOR
@@ -70,6 +70,35 @@ def test_draws_for_which_no_kernel_is_ready(draw, tracing, monkeypatch):
 def test_gamma_takes_jaxs_path(alpha):
     agree(lambda j: j.random.gamma(j.random.key(5), alpha, (3000,)), rtol=2e-6)
     agree(lambda j: j.random.loggamma(j.random.key(5), alpha, (300,)), rtol=2e-5)
+
+
+SPECIAL = {
+    "erf_inv": lambda j, a, x: j.lax.erf_inv(x - 1),
+    "of numbers": lambda j, a, x: [
+        getattr(j.scipy.special, name)(x[0, 0]) for name in ("ndtri", "dawsn", "expi", "spence")
+    ],
+    "expn": lambda j, a, x: j.scipy.special.expn(3, x),
+    "betainc": lambda j, a, x: j.scipy.special.betainc(a, 1.5, x / 2),
+    "hyp2f1": lambda j, a, x: j.scipy.special.hyp2f1(a, 0.5, 2.0, x / 3),
+    "igamma_grad_a": lambda j, a, x: j.lax.igamma_grad_a(*j.numpy.broadcast_arrays(a, x)),
+    "gradient of samples": lambda j, a, x: j.grad(lambda a: j.random.gamma(j.random.key(0), a).sum())(a),
+    "mapped": lambda j, a, x: j.vmap(j.grad(j.scipy.special.gammainc), (0, None))(a, x[1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_of_a_few_numbers(name, monkeypatch):
+    ready, found = native_loop.ready, []
+
+    def waiting(*given, **_):
+        found.append(ready(*given, waits=True, at_once=True))
+        return found[-1]
+
+    monkeypatch.setattr(native_loop, "ready", waiting)
+    random = np.random.default_rng(2)
+    a, x = random.uniform(0.5, 3, 4).astype(np.float32), random.uniform(0.1, 1.9, (3, 1)).astype(np.float32)
+    agree(lambda j: SPECIAL[name](j, j.numpy.asarray(a), j.numpy.asarray(x)), rtol=1e-5, atol=1e-6)
+    assert found and None not in found
 
 
 MASKS = {

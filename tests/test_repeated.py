@@ -15,6 +15,9 @@ by_parts = kernels.Kernel._by_parts
 X = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32) + 4 * np.eye(4, dtype=np.float32)
 V = np.linspace(-1, 2, 12, dtype=np.float32)
 
+N = np.arange(-600, 600, dtype=np.int32)
+EDGES = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1.5, -1, -2.5, 2e-38, -3e38], np.float32)
+
 CALLS = {
     "solve": lambda xp: xp.numpy.linalg.solve(xp.numpy.asarray(X), xp.numpy.asarray(X[0])),
     "inv": lambda xp: xp.numpy.linalg.inv(xp.numpy.asarray(X)),
@@ -36,11 +39,19 @@ CALLS = {
     "expm": lambda xp: xp.scipy.linalg.expm(xp.numpy.asarray(X / 9)),
     "lower": lambda xp: xp.scipy.linalg.solve_triangular(xp.numpy.asarray(X), xp.numpy.asarray(X), lower=True),
     "resize": lambda xp: xp.image.resize(xp.numpy.asarray(X), (6, 7), "bilinear"),
+    "frexp": lambda xp: xp.numpy.frexp(xp.numpy.asarray(EDGES)),
+    "gammasgn": lambda xp: xp.scipy.special.gammasgn(xp.numpy.asarray(EDGES)),
+    "nan_to_num": lambda xp: xp.numpy.nan_to_num(xp.numpy.asarray(EDGES), nan=2.0, neginf=-3.0),
+    "nanpercentile": lambda xp: xp.numpy.nanpercentile(xp.numpy.asarray(EDGES), 40.0),
+    "nanquantile": lambda xp: xp.numpy.nanquantile(xp.numpy.asarray(X), xp.numpy.asarray(V[4:6]), axis=0),
+    "isin": lambda xp: xp.numpy.isin(xp.numpy.asarray(N[:9]), xp.numpy.asarray(N[3:40:2]), invert=True),
+    "poly": lambda xp: xp.numpy.poly(xp.numpy.asarray(V)),
+    "polyint": lambda xp: xp.numpy.polyint(xp.numpy.asarray(V), 2),
+    "standardize": lambda xp: xp.nn.standardize(xp.numpy.asarray(X), axis=0),
     "an array by name": lambda xp: xp.numpy.trapezoid(xp.numpy.asarray(V), x=xp.numpy.asarray(V**3)),
 }
 
 
-N = np.arange(-600, 600, dtype=np.int32)
 Z = (np.linspace(-3, 3, 1200) + 1j * np.cos(np.arange(1200))).astype(np.complex64)
 
 ELEMENTWISE = {

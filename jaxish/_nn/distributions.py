@@ -14,6 +14,7 @@ from .._core.typing import ArrayLike
 from .._lax.shapes import positions
 from .._numpy.creation import asarray
 from .._numpy.softmax import Axis, dims_of, logsumexp, mask_of, sum_over
+from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 
 
@@ -32,6 +33,7 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
 
 
 @shown_as_jit("axis", "algorithm")
+@compiled_when_repeated
 def standardize(
     x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None,
     epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None,

@@ -12,6 +12,7 @@ from .._core.primitive import conjugate as conjugate_tensor
 from .._core.promotion import convert, promote_inexact, tensor, tensors
 from .._core.typing import ArrayLike
 from .._tensors import arithmetic
+from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 from .arguments import check_shapes, float_dtype, int_dtype, pair, pair_inexact, without_strong_arrays
 
@@ -107,6 +108,7 @@ def _smallest(dtype: torch.dtype) -> float:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Return mantissas in [0.5, 1) and exponents (int32) with x = mantissa * 2**exponent."""
     (t,), _ = promote_inexact("frexp", x)

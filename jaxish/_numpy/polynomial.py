@@ -103,6 +103,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 @shown_as_jit("m")
+@compiled_when_repeated
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """Return the coefficients of the m-th integral with the constants `k` (one, or one per integration; default 0)."""
     m = static_int(m, "'m' argument of jnp.polyint")
@@ -124,6 +125,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """Return the coefficients of the polynomial with these zeros, or of a matrix's characteristic polynomial."""
     (zeros,), _ = promote_inexact("poly", seq_of_zeros)

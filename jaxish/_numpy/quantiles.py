@@ -156,6 +156,7 @@ def quantile(
 
 
 @shown_as_jit("axis", "overwrite_input", "keepdims", "method")
+@compiled_when_repeated
 def nanquantile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
     overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
@@ -187,6 +188,7 @@ def percentile(
 
 
 @shown_as_jit("axis", "overwrite_input", "keepdims", "method")
+@compiled_when_repeated
 def nanpercentile(
     a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
     overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,

@@ -172,6 +172,7 @@ def isreal(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,

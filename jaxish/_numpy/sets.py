@@ -17,6 +17,7 @@ from .._core.dimensions import canonical_axis, static_int
 from .._core.promotion import convert, promote, tensor
 from .._core.typing import ArrayLike
 from .._tensors.ordering import sorted_with_order
+from .._transforms.repeated import compiled_when_repeated
 from .arguments import int_dtype
 from .creation import asarray
 from .searching import nonzero, places_in
@@ -193,6 +194,7 @@ def _member(a: Tensor, b: Tensor) -> Tensor:
     return unsigned.eq(a, _select(ordered, place.reshape(-1)).reshape(a.shape))
 
 
+@compiled_when_repeated
 def isin(
     element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
     method: str = "auto",

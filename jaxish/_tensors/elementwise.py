@@ -98,7 +98,9 @@ class Elementwise:
     ) -> None:  # fmt: skip
         kind = _OpaquePrimitive if is_opaque else _ElementwisePrimitive
         self._primitive = kind(name, run, partials, contracted, parameters)
-        if is_long:
+        if is_opaque:
+            self._primitive.kernel = Kernel(lambda _, *rows: self._primitive(*rows), shared=0, itself=run)
+        elif is_long:
             self._primitive.kernel = Kernel(lambda _, *rows: [run(*rows)], shared=0)
         self._primitive.is_instruction = is_instruction
 
@@ -137,10 +139,13 @@ class _ElementwisePrimitive(Primitive):
         return [TensorType(tuple(shape), inputs[0].dtype, inputs[0].device)]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        count = inputs[0].numel()
-        if self.kernel is not None and count and all(t.shape == inputs[0].shape for t in inputs):
-            return [found.reshape(inputs[0].shape) for found in self.kernel(count, *(t.reshape(-1) for t in inputs))]
-        return [self._run(*inputs)]
+        if self.kernel is None:
+            return [self._run(*inputs)]
+        shape = broadcast_shape(*(t.shape for t in inputs))
+        count = math.prod(shape)
+        if not count:
+            return [self._run(*inputs)]
+        return [found.reshape(shape) for found in self.kernel(count, *(t.expand(shape).reshape(-1) for t in inputs))]
 
     def lower(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         contracted = self._contracted if target.contracts else None
@@ -201,6 +206,9 @@ def _scaled(tangent: Tensor, partial: Tensor) -> Tensor:
 
 class _OpaquePrimitive(Opaque, _ElementwisePrimitive):
     """One whose control flow depends on values."""
+
+    def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
+        return [self._run(*inputs)]
 
 
 def _summed_to(tensor: Tensor, shape: Sequence[int]) -> Tensor:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from programs import draw_program, every
 
 import jaxish
-from jaxish._compile.loop_nodes import EXPRESSIONS, STATEMENTS
+from jaxish._compile.loop_nodes import EXPRESSIONS, SEVERAL, STATEMENTS
 from jaxish._compile.loop_operators import COMPUTED_WITH, OPERATORS, REDUCTIONS
 from jaxish._compile.loop_views import VIEWS
 
@@ -46,13 +46,13 @@ def test_the_harness_meets_all_that_native_loops_know():
     }
     met = {name for dtype in lanes for p in every(dtype) for name in tiers.operators_of(p, lanes[dtype])}
     met |= {name for dtype in COMPUTED_WITH for name in emitted.check(dtype, 16, np.random.default_rng(0))[2]}
-    known = {name.split()[0] for name in [*OPERATORS, *REDUCTIONS, *VIEWS, *EXPRESSIONS, *STATEMENTS]}
+    known = {name.split()[0] for name in [*OPERATORS, *REDUCTIONS, *VIEWS, *EXPRESSIONS, *STATEMENTS, *SEVERAL]}
     assert known - met == NOT_TRACED
 
 
-# What a scan puts into its own derivative; and of draws, determinants and derivatives of factorizations, which
-# test_native_loop.py has.
-NOT_TRACED = {"zeros", "eye", "linalg_cross", "new_full"}
+# What a scan puts into its own derivative, and torch into a second one; and of draws, determinants and derivatives of
+# factorizations, which test_native_loop.py has.
+NOT_TRACED = {"zeros", "empty", "eye", "linalg_cross", "new_full"}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32", "complex64"])

@@ -15,6 +15,7 @@ from ..._lax.operands import check_accepted
 from ..._numpy.creation import asarray
 from ..._tensors.complex_gamma import log_gamma, stirling_remainder
 from ..._tensors.elementwise import Elementwise, widened
+from ..._transforms.repeated import compiled_when_repeated
 from .operands import promoted, promoted_arrays, promoted_real
 
 
@@ -30,6 +31,7 @@ def _sign(t: Tensor) -> Tensor:
     return torch.where(((t < 0) & (t == whole)) | torch.isnan(t), math.nan, sign)
 
 
+@compiled_when_repeated
 def gammasgn(x: ArrayLike) -> Array:
     """Return the sign of the gamma function of a real x: that of x at zero, NaN at the negative integers."""
     (t,), _ = promoted_real("gammasgn", x)
