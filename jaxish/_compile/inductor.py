@@ -195,10 +195,13 @@ def _is_long_formula(module: GraphModule) -> bool:
 
 _PLAIN = (Kind.FILL, Kind.NUMBERS)
 _ATOMIC = 10  # other elements that are computed while one is added with other threads at work
+_ROW = (
+    8  # elements that are added together: one thread has vectors for them, and for single ones it takes twice as long
+)
 
 
 def _mostly_adds_up(module: GraphModule) -> bool:
-    """Tell whether additions to elements that indices name take most of a graph's time where several threads do them.
+    """Tell whether additions to rows that indices name take most of a graph's time where several threads do them.
 
     Inductor makes each an atomic one then: the gradient of 256 x 64 rows of an embedding took 1.9 ms with two threads, and
     takes 0.14 with one (torch 2.13).
@@ -206,7 +209,9 @@ def _mostly_adds_up(module: GraphModule) -> bool:
     others = atomic = 0
     for node in module.graph.nodes:
         if node.target is aten.index_put.default and len(node.args) > 3 and node.args[3]:
-            atomic += math.prod(node.args[2].meta["val"].shape)
+            added = math.prod(node.args[2].meta["val"].shape)
+            places = max(math.prod(index.meta["val"].shape) for index in node.args[1] if index is not None)
+            atomic += added if added >= _ROW * places else 0
         elif node.op == "call_function" and isinstance(value := node.meta.get("val"), Tensor | TensorType):
             others += math.prod(value.shape)
     return _ATOMIC * atomic > others
