@@ -216,10 +216,9 @@ class Executable:
 
     def _submit(self) -> None:
         registry.forks_wait()
-        use = functools.partial(setattr, self, "_meanwhile")
-        self._meanwhile = self._meanwhile or self._recorded(
-            self.direct, use, is_for_now=True
-        )  # a fork's child may have pieces
+        if self._meanwhile is None:  # a fork's child may have pieces
+            use = functools.partial(setattr, self, "_meanwhile")
+            self._meanwhile = self._recorded(self.direct, use, is_for_now=True)
         self._use(self._run_beside_compiler)
         background.compiler().submit(self)
 

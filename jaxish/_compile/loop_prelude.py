@@ -155,7 +155,7 @@ template <int end> static inline double digamma_of(double x) {  // by its recurr
   return log_(x) - (0.5 / x + series + near);
 }
 FUNCTION digamma(T given) {  // by reflection where it is negative
-  const double x = given, part = x - std::trunc(x), turned = tan_(T(M_PI * part));
+  const double x = given, part = x - std::trunc(x), turned = tan_(M_PI * part);
   const bool is_below = x < 0, is_pole = is_below & (part == 0);
   const double mirrored = (is_below ? -M_PI : 0) / (is_below ? turned : 1), above = is_below ? 1 - x : x == 0 ? 1 : x;
   return T(digamma_of<sizeof(T) == 8 ? 10 : 6>(above) + mirrored + (x == 0 ? std::copysign(Inf, -x) : is_pole ? NaN : 0));

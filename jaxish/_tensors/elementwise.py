@@ -89,7 +89,7 @@ class Elementwise:
     None the function has no derivative and asking for it raises. Functions of one name differ in their
     `parameters`. `contracted` is what computes it in code that contracts (`Target.contracts`). `is_instruction` says
     that loops in C++ know it by its name; `is_opaque` that its control flow depends on values, so that compiled code
-    calls it as one operator; `is_long` that it takes so many operators that it is better one kernel.
+    calls it as one operator; `is_long` that it takes so many operators that it is better one kernel, as an opaque one is.
     """
 
     def __init__(
