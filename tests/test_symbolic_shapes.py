@@ -274,7 +274,43 @@ def test_stored_functions_keep_constraints_and_derivatives():
         stored.call(x[:3], n[:3])
 
 
-def test_only_export_traces_symbolic_shapes():
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_types_for_all_sizes_are_those_of_jax(name):
+    def types(j):
+        function, specs = traced(j, name)
+        found = j.eval_shape(function, *specs)
+        return str(j.tree.structure(found)), [(str(t.shape), str(t.dtype), t.weak_type) for t in j.tree.leaves(found)]
+
+    assert types(jaxish) == types(jax)
+
+
+@pytest.mark.parametrize("name", ["a callback", "a size that is not to be solved", "within a trace", "a key", "jitted"])
+def test_types_for_all_sizes_are_found_where_nothing_is_exported(name):
+    def types(j):
+        (b,) = j.export.symbolic_shape("b", constraints=["b >= 2"])
+        spec, w = j.ShapeDtypeStruct((b, 3), "float32"), j.numpy.ones((3, 4))
+        double = lambda x: j.numpy.concatenate([x, 2 * x])
+        if name == "a callback":
+            return j.eval_shape(
+                lambda x: j.pure_callback(lambda x: x, j.ShapeDtypeStruct(x.shape, x.dtype), x) @ w, spec
+            )
+        if name == "a size that is not to be solved":
+            return j.eval_shape(double, j.ShapeDtypeStruct((b * b, 3), "float32"))
+        if name == "a key":
+            return j.eval_shape(
+                lambda k, x: j.vmap(j.random.normal)(k) + x[:, 0], j.ShapeDtypeStruct((b,), j.random.key(0).dtype), spec
+            )
+        if name == "jitted":
+            return j.jit(double).eval_shape(spec)
+        found = []
+        j.jit(lambda w: found.append(j.eval_shape(lambda x: double(x) @ w, spec)))(w)
+        return found
+
+    assert str(types(jaxish)) == str(types(jax))
+
+
+def test_other_traces_refuse_symbolic_shapes():
     spec = jaxish.ShapeDtypeStruct(jaxish.export.symbolic_shape("b"), "float32")
     with pytest.raises(NotImplementedError, match="only jax"):
         jaxish.jit(lambda x: x).lower(spec)

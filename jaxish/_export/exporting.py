@@ -8,19 +8,17 @@ import numpy as np
 
 from .._core import dtypes, tree
 from .._core.array import Array
-from .._core.avals import ShapedArray, ShapeDtypeStruct
+from .._core.avals import ShapeDtypeStruct
 from .._core.tree import PyTreeDef
 from .._devices.constraint import sharding_given
 from .._lax.control_flow.platforms import for_platforms
 from .._transforms.autodiff import vjp
 from .._transforms.jit import PjitFunction, jit
 from .._transforms.prepared_call import PreparedCall
-from .arguments import places
 from .checks import DisabledSafetyCheck, calling_convention_version
 from .exported import Exported, default_export_platform
 from .layouts import Layouts, layouts_of
-from .solutions import Equations
-from .tracing import traced_cases, without_symbols
+from .tracing import equations_of, traced_cases, without_symbols
 
 _LIBRARY = __name__.partition(".")[0]
 
@@ -59,11 +57,7 @@ def _exported(
     version = calling_convention_version()
     leaves, in_spec = tree.flatten(jitted._signature.split(args, kwargs).dynamic)
     call = jitted.prepared(*without_symbols(args, kwargs))
-    in_avals = tuple(
-        ShapedArray(getattr(leaf, "shape", a.shape), a.dtype, a.weak_type)
-        for leaf, a in zip(leaves, call.arrays, strict=True)
-    )
-    equations = Equations(in_avals, places(PyTreeDef(in_spec)))
+    equations = equations_of(leaves, PyTreeDef(in_spec), call)
     with for_platforms(platforms):
         traced = traced_cases(jitted, call, equations)
     first = traced.first
@@ -71,7 +65,7 @@ def _exported(
     return Exported(
         fun_name=first.name,
         in_tree=PyTreeDef(in_spec),
-        in_avals=in_avals,
+        in_avals=tuple(equations.avals),
         out_tree=PyTreeDef(first.out_spec),
         out_avals=traced.out_avals,
         platforms=platforms,

@@ -48,6 +48,15 @@ class Equations:
         ]
 
     @cached_property
+    def variables(self) -> Sequence[str]:
+        """The names of the dimension variables."""
+        return sorted(set().union(*(e.formula.variables for e in self._all)))
+
+    def check_solvable(self) -> None:
+        """Raise `ValueError` where variables cannot be found one after another."""
+        _ = self.steps
+
+    @cached_property
     def _specifications(self) -> str:
         symbolic = [i for i, aval in enumerate(self.avals) if any(isinstance(n, SymbolicDimension) for n in aval.shape)]
         return " Using the following polymorphic shapes specifications: " + ",".join(

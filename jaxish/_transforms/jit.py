@@ -34,6 +34,9 @@ _flatten: Any = optree.tree_flatten  # without the error handling of tree.flatte
 _LEAVES = frozenset({Array, np.ndarray, float, int, bool})  # arguments that are no trees
 _AS_IT_COMES = Placement()
 
+# Finds the types of a jitted function's results for arguments with symbolic sizes, given by what makes these (`_export/tracing.py`).
+types_for_all_sizes: "Callable[[PjitFunction, Any, Any], Any] | None" = None
+
 
 @functools.cache
 def _flat(count: int, names: tuple[str, ...] = ()) -> tree.Spec:
@@ -182,6 +185,8 @@ class PjitFunction:
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Return the types of the result as `ShapeDtypeStruct`s, without computing it."""
+        if types_for_all_sizes is not None and _are_symbolic(args, kwargs):
+            return types_for_all_sizes(self, args, kwargs)
         program = self._program(self.prepared(args, kwargs))
         return program.out_spec.unflatten(program.out_avals)
 
@@ -230,8 +235,10 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
             return leaf
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
-        if any(isinstance(n, SymbolicSize) for n in leaf.shape):
-            raise NotImplementedError(f"only jax.export.export traces for symbolic shapes; got {leaf}.")
+        if _is_symbolic(leaf):
+            raise NotImplementedError(
+                f"only jax.export.export and jax.eval_shape trace for symbolic shapes; got {leaf}."
+            )
         if leaf.dtype == dtypes.float0:
             return np.zeros(leaf.shape, dtypes.float0)
         if isinstance(leaf.dtype, dtypes.ExtendedDType):
@@ -246,6 +253,14 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
     leaves, spec = tree.flatten((args, kwargs))
     return spec.unflatten(map(stand_in, leaves))
+
+
+def _are_symbolic(args: Any, kwargs: Any) -> bool:
+    return any(map(_is_symbolic, tree.flatten((args, kwargs))[0]))
+
+
+def _is_symbolic(leaf: Any) -> bool:
+    return any(isinstance(n, SymbolicSize) for n in getattr(leaf, "shape", ()))
 
 
 def jit(
