@@ -15,6 +15,7 @@ import types
 from collections.abc import Sequence
 
 from ._core import additions
+from ._core.array import Array
 from ._core.machine import JAX_VERSION
 from .version import __version__
 
@@ -129,6 +130,8 @@ _PRIVATE = {
     "_src.xla_bridge": ("jaxish.extend.backend",),
 }
 
+_OF_ARRAYS = Array.__module__
+
 # Likewise of jaxlib.
 _OF_JAXLIB = dict.fromkeys(("jaxlib._jax", "jaxlib.xla_client"), _RUNTIME)
 
@@ -219,6 +222,7 @@ def install() -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     sys.modules["jax"] = sys.modules["jaxish"]
+    Array.__module__ = "jax"  # the first part of its class's module is how libraries tell whose an array is
     # What `import jax` has loaded: programs look in sys.modules for it.
     loaded_by_import = {name for name in sys.modules if name.startswith("jaxish.")}
     for rest in filter(_is_of_jax, (name.removeprefix("jaxish.") for name in loaded_by_import)):
@@ -234,3 +238,4 @@ def uninstall() -> None:
     for name in [n for n in sys.modules if n.partition(".")[0] in ("jax", "jaxlib")]:
         del sys.modules[name]
     vars(sys.modules["jaxish"]).pop("_src", None)
+    Array.__module__ = _OF_ARRAYS

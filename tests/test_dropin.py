@@ -199,6 +199,20 @@ def test_classes_of_jaxlib_that_annotations_and_handlers_name(tmp_path):
     assert ours.stdout == theirs.stdout != "", ours.stderr + theirs.stderr
 
 
+def test_arrays_are_of_a_class_of_jax(tmp_path):
+    code = """
+        import pickle, jax
+        told = set()
+        note = lambda x: told.add(type(x).__module__.partition(".")[0])
+        transforms = [lambda f: f, jax.jit, jax.grad, jax.vmap]
+        for transform in transforms:
+            transform(lambda x: (note(x), x)[1])(jax.numpy.ones(()) if transform is not jax.vmap else jax.numpy.ones(2))
+        print(told - {"jaxlib"}, jax.Array.__module__, pickle.loads(pickle.dumps(jax.numpy.ones(2))))
+    """
+    found, wanted = (run(code, *start, "program.py", cwd=tmp_path) for start in (("-m", "jaxish", "run"), ()))
+    assert (found.stdout, found.returncode) == (wanted.stdout, 0), found.stderr
+
+
 def test_modules_named_like_tests_are_one(tmp_path):
     (tmp_path / "some_test.py").write_text(
         "import jax.test_util\n\ndef test_it():\n    assert jax.test_util.check_grads\n"
