@@ -224,6 +224,24 @@ def test_a_second_derivative_of_a_convolution_is_written_out(compiled):
     agree(lambda j: j.jit(second(j))(X[1, :3]), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("size", range(4, 10))
+def test_complex_elements_read_by_a_condition_are_those_that_it_says(size, compiled):
+    """Of a matrix of three diagonals: GCC made vectors with permuted masks of its products."""
+    rng = np.random.default_rng(size)
+    diagonals, x = ((rng.normal(size=s) + 1j * rng.normal(size=s)).astype(np.complex64) for s in ((3, size), size))
+
+    def program(xp):
+        def product(x):
+            own = 1j * xp.numpy.array(diagonals)
+            y = xp.numpy.zeros_like(x).at[:-1].add(own[0, 1:] * x[1:])
+            return y.at[:].add(own[1] * x).at[1:].add(own[2, :-1] * x[:-1])
+
+        step = lambda i, c: (c[0], product(c[0] + 0.1 * c[1]))
+        return xp.jit(lambda x: xp.lax.fori_loop(0, 3, step, (x, x)))
+
+    agree(lambda xp: program(xp)(x))
+
+
 def test_elements_set_again_and_again_are_no_longer_text_each_time(compiled):
     def program(x):
         for shift in range(7):

@@ -40,6 +40,8 @@ template <class T> struct Complex {
   friend bool operator==(Complex a, Complex b) { return a.re == b.re && a.im == b.im; }
   friend bool operator!=(Complex a, Complex b) { return a.re != b.re || a.im != b.im; }
 };
+// What a loop does in each step that is not to be made of vectors.
+INLINE void one_by_one() { asm volatile(""); }
 #define COMPLEX template <class T> static inline Complex<T>
 template <class T, class S> static inline T convert(Complex<S> z) {
   if constexpr (std::is_same_v<T, bool>) return z != 0; else return T(z);

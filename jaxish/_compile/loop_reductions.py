@@ -11,7 +11,7 @@ from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, OPERATORS, REDUCTIONS, kind_of
 from .loop_ranges import has_tests
-from .loop_unrolling import MOST_UNROLLED, reads_by_condition
+from .loop_unrolling import MOST_UNROLLED, chooses_complex, reads_by_condition
 from .loop_values import Unsupported, Value, flat_index, in_buffer, in_one_loop, is_in_order, loops_over
 from .loop_views import reshape
 
@@ -86,7 +86,7 @@ def _in_row(emitter: Emitter, x: Value, lead: int) -> tuple[str, int]:
     index = ["0" if n == 1 else f"i{d}" for d, n in enumerate(x.shape)]
     behind, sizes = [i for i in index[lead:] if i != "0"], [n for n in x.shape[lead:] if n != 1]
     text = x.load(index)
-    by_condition = reads_by_condition(text) and math.prod(sizes) <= MOST_UNROLLED
+    by_condition = chooses_complex(text) or (reads_by_condition(text) and math.prod(sizes) <= MOST_UNROLLED)
     is_variable = x.is_held and math.prod(x.shape) == 1  # there is nothing better to store it in
     if not is_in_order(x) and not is_variable and (has_tests(text) or by_condition or not emitter.changes(text)):
         return _in_row(emitter, emitter.stored(x), lead)

@@ -4,6 +4,8 @@ Of a loop of up to 16 steps, unrolled in another one, GCC (12.2, -O3 with AVX512
 read by a condition permuted: `y[i*10+j] = a[i*10+j] + (c[i] > 0 ? b[i*10+j] : 0)` of 6 x 10 elements has zeros in place of some
 of b. Of 3,600 such functions 503 were wrong, with a pragma at these loops none. A flag for a whole file keeps the tiles of products
 from being unrolled, too, and cost small networks half their speed.
+
+Complex numbers are two lanes each, so that their masks are permuted in a loop of its own, too: such a loop is to have no vectors.
 """
 
 import re
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 MOST_UNROLLED = 16  # steps of a loop
 _LOOP = re.compile(r"for \(int (\w+) = (\d+|first(?:\*\d+)?); \1 < (\d+|end(?:\*\d+)?); ")
+_COMPLEX = re.compile(r"\bComplex<|\b(?:part|magnitude|conjugate)\(|\.(?:re|im)\b")
 _HEIGHT = re.compile(r"const int first = block\*(\d+)")  # of a block of rows
 
 
@@ -19,14 +22,21 @@ def reads_by_condition(text: str) -> bool:
     return ") ? (" in text or "chosen(" in text
 
 
+def chooses_complex(text: str) -> bool:
+    """Tell whether an expression or statement may read a complex number, or another one, as a condition says."""
+    return ") ? (" in text and _COMPLEX.search(text) is not None
+
+
 def not_unrolled(lines: Iterable[str]) -> Iterator[str]:
-    """Yield statements, those that read by a condition with short loops that stay as they are."""
+    """Yield statements, those that read by a condition with short loops that stay as they are, without vectors if complex."""
     height = 1
 
     def kept(loop: re.Match[str]) -> str:
         first, end = loop[2], loop[3]
         rows = height * int(first.partition("*")[2] or 1)
         steps = int(end) - int(first) if end.isdigit() and first.isdigit() else rows
+        if chooses_complex(loop.string):
+            return f"{loop[0]}one_by_one(), "
         return f'_Pragma("GCC unroll 1") {loop[0]}' if steps <= MOST_UNROLLED else loop[0]
 
     for line in lines:
