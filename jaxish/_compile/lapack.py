@@ -45,15 +45,15 @@ def _places() -> list[int]:
     from scipy.linalg import cython_blas, cython_lapack  # pyright: ignore[reportAttributeAccessIssue]
 
     def place(module: Any, name: str) -> int:
-        of_torch = _of_torch(f"{name}_") if name.endswith("gemm") else None
-        return of_torch or _place(module.__pyx_capi__[name])
+        place = of_torch(f"{name}_") if name.endswith("gemm") else None
+        return place or _place(module.__pyx_capi__[name])
 
     routines = [(cython_lapack, name) for name in _LAPACK] + [(cython_blas, name) for name in _BLAS]
     return [place(module, f"{letter}{name}") for module, name in routines for letter in "sd"]
 
 
-def _of_torch(name: str) -> int | None:
-    """Return where a routine of BLAS is that torch has (2.9 to 2.13, by MKL): it shares threads with all else."""
+def of_torch(name: str) -> int | None:
+    """Return where a routine of MKL is that torch has (2.9 to 2.13): it shares threads with all else."""
     library = pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
         return ctypes.cast(getattr(ctypes.CDLL(str(library)), name), ctypes.c_void_p).value

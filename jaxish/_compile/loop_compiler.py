@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from .._core import cache, machine
-from . import lapack, loop_header, progress
+from . import lapack, loop_fourier, loop_header, progress
 from .compiler_process import CompilerProcess
 
 # More flags for the compiler: the harness in tests/differential has the loops that it runs checked as they run.
@@ -31,6 +31,7 @@ class NativeLoop:
         self._loaded = ctypes.CDLL(str(library))
         weakref.finalize(self, _ctypes.dlclose, self._loaded._handle).atexit = False
         lapack.connect(self._loaded)
+        loop_fourier.connect(self._loaded)
 
     @functools.cached_property
     def function(self) -> Callable[[bytes], None]:

@@ -26,6 +26,7 @@ from . import (
     loop_control_flow,
     loop_convolution,
     loop_elements,
+    loop_fourier,
     loop_indexing,
     loop_matrices,
     loop_parts,
@@ -43,6 +44,7 @@ STATEMENTS: dict[str, Callable[..., Value]] = {
     **loop_reductions.STATEMENTS,
     **loop_products.STATEMENTS,
     **loop_convolution.STATEMENTS,
+    **loop_fourier.STATEMENTS,
     **loop_indexing.STATEMENTS,
     **loop_parts.STATEMENTS,
 }
@@ -70,7 +72,8 @@ def is_known(node: fx.Node) -> bool:
         return False
     if isinstance(node.target, Primitive):
         return len(types) == 1 and (name in INSTRUCTIONS or node.target.is_elementwise)
-    if not isinstance(found, Tensor) or _namespace(node) != "aten" or name in loop_matrices.CALLS:
+    calls = name in loop_matrices.CALLS or name in loop_fourier.STATEMENTS
+    if not isinstance(found, Tensor) or _namespace(node) != "aten" or calls:
         return False
     tables = (OPERATORS, REDUCTIONS, VIEWS, EXPRESSIONS, STATEMENTS, _BY_NAME)
     return any(name in table for table in tables) or _is_compound(name, node)

@@ -14,7 +14,7 @@ from torch import fx
 from .._core import cache, graph
 from .._core.graph import Graph, TensorType
 from .._core.operators import aten
-from . import lapack, loop_blocks, loop_complex, loop_header, loop_matrices, loop_products
+from . import lapack, loop_blocks, loop_complex, loop_fourier, loop_header, loop_matrices, loop_products
 from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
@@ -27,6 +27,7 @@ from .loop_values import Unsupported, Value, in_buffer
 _MOST_BYTES = 1 << 31
 _HEADER = loop_header.guarded(
     f"{PRELUDE}{loop_complex.PRELUDE}{lapack.PRELUDE}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
+    f"{loop_fourier.PRELUDE}"
 )
 LEAST_IN_ROWS = 0.7  # of what is done with large arrays, or others do it in fewer passes over memory
 
@@ -75,8 +76,8 @@ class Source:
 def file_of(functions: Sequence[str]) -> str:
     """Return the text of a file with these functions, and with what they may call."""
     text = "\n".join(functions)
-    table = lapack.TABLE if lapack.is_called(text) else ""
-    return f"{_HEADER}{table}{text}"
+    tables = [library.TABLE for library in (lapack, loop_fourier) if library.is_called(text)]
+    return f"{_HEADER}{''.join(tables)}{text}"
 
 
 def _pointer(name: str, position: int, type: TensorType, source: str) -> str:

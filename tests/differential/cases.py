@@ -192,6 +192,8 @@ CASES += [
     *_parts("iuf", [f"jnp.triu({_SQUARE})[1, 0]", f"jnp.cumsum({_SQUARE}, 1, dtype=a.dtype)[1, 1]"], exact=False),
 ]
 
+CASES += _parts("f", [f"jnp.fft.irfft(jnp.fft.rfft({_PAIR}) * 2)[1]"], exact=False)
+
 # Complex numbers. Programs that are drawn go on with what is one operation of their parts.
 CASES += [
     *_cases("c", "tt", ["{0} + {1}", "{0} - {1}", "jnp.where({0} == {1}, {0}, {1})"]),
@@ -234,6 +236,9 @@ CASES += [
         "t",
         [f"j.grad(lambda z: ({text}).sum())({{0}})" for text in ("abs(z) ** 2", "jnp.tanh(z).real", "jnp.exp(z).imag")],
         exact=False,
+    ),
+    *_parts(
+        "c", [f"jnp.fft.fft({_PAIR})[1]", f"jnp.fft.ifft({_PAIR})[1]", f"jnp.fft.fftn({_SQUARE})[1, 0]"], exact=False
     ),
     *_parts(
         "c",
