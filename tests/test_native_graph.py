@@ -269,6 +269,18 @@ def test_long_functions_have_vectors_as_short_ones_have(tmp_path):
     assert not re.findall(r"call\s+\w*(?:logaddexp|folded)\w*", said)
 
 
+def test_words_are_mixed_in_one_function(compiled):
+    def mixed(j, x):
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+            x = (x ^ (x >> shift)) * j.numpy.uint32(factor)
+        return j.numpy.where((x & 1 == 0) | (x != 7), ~x, x | j.numpy.uint32(5))
+
+    x = np.random.default_rng(0).integers(0, 1 << 32, (5, 7), np.uint32)
+    words = lambda x: jaxish.lax.bitcast_convert_type(x, jaxish.numpy.uint32)
+    loop_sources.graph_source(graph_of(lambda x: mixed(jaxish, words(x))))
+    agree(lambda j: j.jit(lambda x: mixed(j, x))(x))
+
+
 def steps_of(xp, depth):
     def function(x):
         for i in range(3):

@@ -73,7 +73,7 @@ def _comparison(symbol: str, kinds: str = "biuf") -> Operator:
 
 
 def _bitwise(symbol: str) -> Operator:
-    return Operator({"biu": f"{{0}} {symbol} {{1}}"})
+    return Operator({"biuw": f"{{0}} {symbol} {{1}}"})
 
 
 def _logical(expression: str) -> Operator:
@@ -136,8 +136,8 @@ OPERATORS = {
     "__rshift__": _SHIFT_RIGHT,
     "bitwise_left_shift": _SHIFT_LEFT,
     "bitwise_right_shift": _SHIFT_RIGHT,
-    "eq": _comparison("==", "biufc"),
-    "ne": _comparison("!=", "biufc"),
+    "eq": _comparison("==", "biufcw"),
+    "ne": _comparison("!=", "biufcw"),
     "lt": _comparison("<"),
     "le": _comparison("<="),
     "gt": _comparison(">"),
