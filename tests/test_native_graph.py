@@ -281,6 +281,18 @@ def test_words_are_mixed_in_one_function(compiled):
     agree(lambda j: j.jit(lambda x: mixed(j, x))(x))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(8, 8), (8, 3), (9, 16), (17, 21), (30, 1), (7, 40)])
+def test_products_with_a_column_sum_up_each_row_by_itself(shape, dtype, compiled):
+    random = np.random.default_rng(0)
+    a, x = (random.normal(size=size).astype(dtype) for size in (shape, shape[1]))
+    product = lambda j: j.jit(lambda a, x: (a + 1) @ (x + 1))
+    with jaxish.enable_x64(True), jax.enable_x64(True):
+        agree(lambda j: product(j)(a, x), rtol=1e-5, atol=1e-5)
+        rows = [float(product(jaxish)(a[i : i + 1], x)[0]) for i in range(len(a))]
+        assert rows == np.asarray(product(jaxish)(a, x)).tolist()
+
+
 def steps_of(xp, depth):
     def function(x):
         for i in range(3):

@@ -107,11 +107,33 @@ static inline void tiles(const T* a, const T* b, T* out) {
   }
   if constexpr (end < columns) tiles<T, rows, inner, columns, lanes / 2, end>(a, b, out);
 }
+// The dot products of several rows with one column, each as `dot` has it: sums that do not wait for each other.
+template <class T, int rows> static inline void dots(const T* a, const T* b, T* out, int inner) {
+  constexpr int lanes = 8, width = lanes * sizeof(T) > VECTOR ? VECTOR / sizeof(T) : lanes, count = lanes / width;
+  typedef typename Lanes<T, width>::type Vector;
+  ALIGNED Vector sums[rows][count] = {};
+  const int end = inner - inner % lanes;
+  for (int i = 0; i < end; i += lanes) for (int v = 0; v < count; ++v) {
+    const Vector part = *(const Vector*)(b + i + v*width);
+    for (int r = 0; r < rows; ++r) sums[r][v] += *(const Vector*)(a + r*inner + i + v*width) * part;
+  }
+  ALIGNED T each[lanes][rows];
+  for (int r = 0; r < rows; ++r) for (int l = 0; l < lanes; ++l) each[l][r] = sums[r][l / width][l % width];
+  for (int half = lanes / 2; half; half /= 2)
+    for (int l = 0; l < half; ++l) for (int r = 0; r < rows; ++r) each[l][r] += each[l+half][r];
+  for (int r = 0; r < rows; ++r) {
+    T rest = 0;
+    for (int i = end; i < inner; ++i) rest += a[r*inner+i] * b[i];
+    out[r] = each[0][r] + rest;
+  }
+}
 template <class T, int rows, int inner, int columns> static void product(const T* a, const T* b, T* out) {
   if constexpr (std::is_floating_point_v<T> && int64_t(rows) * inner * columns > FEW_PRODUCTS) {
     large_product<T, rows, inner, columns>(a, b, out);
   } else if constexpr (std::is_floating_point_v<T> && columns == 1) {
-    for (int i = 0; i < rows; ++i) out[i] = dot(a + i*inner, b, inner);
+    int i = 0;
+    for (; i + 8 <= rows; i += 8) dots<T, 8>(a + i*inner, b, out + i, inner);
+    for (; i < rows; ++i) out[i] = dot(a + i*inner, b, inner);
   } else if constexpr (std::is_floating_point_v<T> && rows >= 4) {
     tiles<T, rows, inner, columns, 64 / sizeof(T), 0>(a, b, out);
   } else {
