@@ -7,7 +7,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import executable, loop_blocks, loop_compiler, loop_sources, pieces, piecewise
+from jaxish._compile import executable, loop_blocks, loop_compiler, loop_ranges, loop_sources, pieces, piecewise
 
 RANDOM = np.random.default_rng(0)
 
@@ -275,3 +275,19 @@ def test_a_large_program_runs_in_blocks(automatic):
     wanted = jax.jit(standardized(jax))(x)
     np.testing.assert_allclose(compiled.run(torch.tensor(x))[0], wanted, rtol=1e-4, atol=1e-4)
     assert loop_sources.graph_source(graph, most_elements=1 << 24).is_parallel
+
+
+def test_blocks_are_not_cut_where_they_begin():
+    cut = loop_ranges.in_ranges("for (int i0 = first; i0 < end; ++i0) y[i0] = (((i0) >= 0 && (i0) < 3) ? (a) : (b));")
+    assert cut.count("for (") == 2
+
+
+def test_differences_along_two_dimensions_ask_nothing_of_an_element():
+    def slope(x):
+        return jaxish.numpy.sqrt(sum(d**2 for d in jaxish.numpy.gradient(x)))
+
+    graph = jaxish.jit(slope).trace(np.zeros((300, 300), np.float32))._program.closed.graph
+    text = loop_sources.graph_source(graph, most_elements=1 << 24).text
+    assert "< 299 ? " in text  # a block of rows ends where another formula begins
+    x = np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32)
+    agree(lambda j: j.jit(lambda x: j.numpy.hypot(*j.numpy.gradient(x)))(x), rtol=1e-5)

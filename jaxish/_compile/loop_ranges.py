@@ -49,7 +49,7 @@ def _cuts(heads: "list[re.Match[str]]", statement: str) -> dict[str, list[int]]:
     found, ranges = {}, 1
     for head in reversed(heads):
         tests = [test for test in _TEST.finditer(statement) if test[1] == head[2]]
-        places = sorted({int(place) for test in tests for place in test.group(2, 3)})
+        places = sorted({int(place) for test in tests for place in test.group(2, 3)} - {0})  # where all loops may begin
         if head[4].isdigit():
             places = [place for place in places if int(head[3]) < place < int(head[4])]
         ranges *= len(places) + 1
