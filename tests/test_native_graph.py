@@ -269,6 +269,22 @@ def test_long_functions_have_vectors_as_short_ones_have(tmp_path):
     assert not re.findall(r"call\s+\w*(?:logaddexp|folded)\w*", said)
 
 
+SELECTIONS = {
+    "numbers": lambda j, x: j.numpy.where(x > 1, 2.0, 0.0),
+    "what is asked about": lambda j, x: j.numpy.where(x > 1, 0, x),
+    "not numbers": lambda j, x: j.numpy.nan_to_num(x, nan=3.0),
+    "the sum of what is not": lambda j, x: j.numpy.nansum(x, 1),
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_what_a_condition_reads_is_read_unasked(name, compiled):
+    program = SELECTIONS[name]
+    text = loop_sources.graph_source(graph_of(lambda x: program(jaxish, x))).function
+    assert ") ? (" not in text
+    agree(lambda j: j.jit(lambda x: program(j, x))(np.where(X > 1.5, np.float32(np.nan), X)))
+
+
 def test_words_are_mixed_in_one_function(compiled):
     def mixed(j, x):
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):

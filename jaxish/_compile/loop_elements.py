@@ -5,6 +5,7 @@ dtype of the result first. What an elementwise operator is in C++, loop_operator
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from .loop_operators import C_TYPES, OPERATORS, Operator, kind_of
 from .loop_values import Unsupported, Value, broadcast
 
 _FEW = 16  # elements, of which no vectors are made
+_NUMBER = re.compile(r"(\(\w+\))?[\w.+-]+")  # that is known, or has a name
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 
 
@@ -151,7 +153,8 @@ def _where(shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no
         condition, *options = (element_of(v, index, shape, t) for v, t in given)
         if dtype.is_complex:
             return f"chosen({condition}, {', '.join(options)})"
-        if math.prod(shape) >= _FEW and any("_(" in option for option in options):
+        costs_nothing = all(option in condition or _NUMBER.fullmatch(option) for option in options)
+        if costs_nothing or (math.prod(shape) >= _FEW and any("_(" in option for option in options)):
             return f"either<{C_TYPES[dtype]}>({condition}, {', '.join(options)})"
         return f"(({condition}) ? ({options[0]}) : ({options[1]}))"
 
