@@ -285,6 +285,12 @@ def test_what_a_condition_reads_is_read_unasked(name, compiled):
     agree(lambda j: j.jit(lambda x: program(j, x))(np.where(X > 1.5, np.float32(np.nan), X)))
 
 
+def test_the_logarithm_of_a_softmax_is_one_for_each_row(compiled):
+    text = loop_sources.graph_source(graph_of(lambda x: jaxish.nn.log_softmax(2 * x))).function
+    assert [re.findall(r"int i\d", line) for line in text.splitlines() if "log_(" in line] == [["int i0"]]
+    agree(lambda j: j.jit(lambda x: j.nn.log_softmax(2 * x))(X), rtol=1e-5, atol=1e-5)
+
+
 def test_words_are_mixed_in_one_function(compiled):
     def mixed(j, x):
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):

@@ -175,7 +175,7 @@ def _softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Va
 
 def _log_softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
     shifted, _powers, total = _softmax_parts(emitter, shape, dtype, x, dim)
-    return _combined("sub", shifted, _combined("log", total))
+    return _combined("sub", shifted, emitter.stored(_combined("log", total)))  # once for each row
 
 
 def _softmax_parts(
