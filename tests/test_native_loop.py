@@ -283,6 +283,8 @@ def test_arrays_that_a_lowering_holds_are_written_into_a_loop(refused):
     assert not refused
 
 
+WIDE = np.random.default_rng(1).standard_normal((37, 41)).astype(np.float32)  # which no step changes
+
 # Of more rows than a vector has lanes, and not a multiple of them.
 LARGER = {
     "inverse": lambda j, a: j.numpy.linalg.inv(a),
@@ -303,6 +305,9 @@ LARGER = {
     "determinant": lambda j, a: a * j.numpy.linalg.slogdet(a)[1],
     "products": lambda j, a: (a @ a[:, :19]) @ (a[:19, :5] @ a[:5]) + a @ a[0] + a[1] @ a,
     "products of a batch": lambda j, a: j.numpy.einsum("bij,bjk->bik", j.numpy.stack([a, a.T]), j.numpy.stack([a, a]))[1],
+    "products of turned matrices": lambda j, a: (
+        a.T @ a[:, :19] @ a[:19, ::-1] + (a[:9].T @ a[:9]) @ WIDE.T[:37] + j.numpy.einsum("bij,bkj->bik", *[j.numpy.stack([a, a.T])] * 2)[1]
+    ),
     "products of integers": lambda j, a: ((10 * a).astype("int32") @ (9 * a.T).astype("int32")).astype("float32"),
     "products of complex numbers": lambda j, a: (a.astype(j.numpy.complex64) @ a.T.astype(j.numpy.complex64)).real,
     "a tall product": lambda j, a: j.numpy.tile(a, (9, 1)).T @ j.numpy.tile(a, (9, 1)),

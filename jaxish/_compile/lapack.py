@@ -9,12 +9,11 @@ import ctypes
 import functools
 import pathlib
 import re
-from typing import Any
 
 import torch
 
 _LAPACK = ("potrf", "getrf", "syevd", "gesdd", "geev", "geqrf", "orgqr")
-_BLAS = ("trsm", "gemm")
+_BLAS = ("trsm",)
 _COUNT = 2 * len((*_LAPACK, *_BLAS))
 
 
@@ -23,33 +22,42 @@ SMALL = 64  # rows of matrices: up to here, LAPACK is called for eigenvalues and
 _CALL = re.compile(r"\b(\w+)<(?:float|double)((?:, \d+)+)>")
 
 
-def is_called(text: str) -> bool:
-    """Tell whether code calls functions of matrices that may call LAPACK or BLAS."""
-    return any(
+def tables_of(text: str) -> str:
+    """Return the tables that code needs for what it may call of LAPACK and BLAS."""
+    is_called = any(
         name in ("eigh", "svd", "eig") or any(int(n) > SMALL for n in re.findall(r"\d+", numbers))
         for name, numbers in _CALL.findall(text)
+        if name != "product"
     )
+    return (_ROUTINES if is_called else "") + (_PRODUCTS if "large_product<" in text else "")
 
 
 def connect(library: ctypes.CDLL) -> None:
     """Tell a library of native code where the routines are, if it calls any."""
-    try:
-        table = (ctypes.c_void_p * _COUNT).in_dll(library, "routines")
-    except ValueError:
-        return
-    table[:] = _places()
+    for name, count, places in (("routines", _COUNT, _places), ("products", 2, _products)):
+        try:
+            table = (ctypes.c_void_p * count).in_dll(library, name)
+        except ValueError:
+            continue
+        table[:] = places()
 
 
 @functools.cache
 def _places() -> list[int]:
     from scipy.linalg import cython_blas, cython_lapack  # pyright: ignore[reportAttributeAccessIssue]
 
-    def place(module: Any, name: str) -> int:
-        place = of_torch(f"{name}_") if name.endswith("gemm") else None
-        return place or _place(module.__pyx_capi__[name])
-
     routines = [(cython_lapack, name) for name in _LAPACK] + [(cython_blas, name) for name in _BLAS]
-    return [place(module, f"{letter}{name}") for module, name in routines for letter in "sd"]
+    return [_place(module.__pyx_capi__[f"{letter}{name}"]) for module, name in routines for letter in "sd"]
+
+
+@functools.cache
+def _products() -> list[int]:
+    found = [place for letter in "sd" if (place := of_torch(f"{letter}gemm_"))]
+    if len(found) == 2:
+        return found
+    from scipy.linalg import cython_blas  # pyright: ignore[reportAttributeAccessIssue]
+
+    return [_place(cython_blas.__pyx_capi__[f"{letter}gemm"]) for letter in "sd"]
 
 
 def of_torch(name: str) -> int | None:
@@ -69,13 +77,14 @@ def _place(capsule: object) -> int:
     return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
 
 
-TABLE = f"void* routines[{_COUNT}];\n"
+_ROUTINES, _PRODUCTS = f"void* routines[{_COUNT}];\n", "void* products[2];\n"
 PRELUDE = (
     f"enum {{ {', '.join(name.upper() for name in (*_LAPACK, *_BLAS))} }};\n"
-    f'extern "C" void* routines[{_COUNT}];\n'
+    f'extern "C" void *routines[{_COUNT}], *products[2];\n'
     r"""
+template <class... A> static inline void call(void* routine, A... a) { ((void (*)(A...))routine)(a...); }
 template <class T, class... A> static inline void fortran(int name, A... a) {
-  ((void (*)(A...))routines[2*name + (sizeof(T) == 8)])(a...);
+  call(routines[2*name + (sizeof(T) == 8)], a...);
 }
 template <class T, int rows, int columns> static void turn(const T* a, T* out) {  // row by row into column by column
   constexpr int tile = 16;
@@ -103,10 +112,12 @@ template <class T, int n, int m> static void large_triangular(const T* a, T* b, 
   fortran<T>(TRSM, left ? "R" : "L", upper ? "L" : "U", "N", unit ? "U" : "N", left ? &others : &size,
              left ? &size : &others, &one, a, &size, b, left ? &others : &size);
 }
-template <class T, int rows, int inner, int columns> static void large_product(const T* a, const T* b, T* out) {
-  int m = columns, n = rows, k = inner;
+template <class T, int rows, int inner, int columns, bool left_turned, bool right_turned>
+static void large_product(const T* a, const T* b, T* out) {
+  int m = columns, n = rows, k = inner, a_row = left_turned ? rows : inner, b_row = right_turned ? inner : columns;
   T one = 1, zero = 0;
-  fortran<T>(GEMM, "N", "N", &m, &n, &k, &one, b, &m, a, &k, &zero, out, &m);
+  call(products[sizeof(T) == 8], right_turned ? "T" : "N", left_turned ? "T" : "N", &m, &n, &k, &one, b, &b_row, a,
+       &a_row, &zero, out, &m);
 }
 template <class T, int m, int n, int kept> static void large_qr(const T* a, T* q, T* r) {
   constexpr int steps = m < n ? m : n, widest = kept > n ? kept : n;

@@ -28,9 +28,9 @@ _ROUTINES = (
 _ROOM = 16  # arrays as large as one that is transformed, in a step that may hold no more: a transform takes as long
 
 
-def is_called(text: str) -> bool:
-    """Tell whether code has transforms."""
-    return "transform<" in text
+def tables_of(text: str) -> str:
+    """Return the table that code needs for what it calls of MKL."""
+    return _TABLE if "transform<" in text else ""
 
 
 def connect(library: ctypes.CDLL) -> None:
@@ -104,7 +104,7 @@ def _to_real(
 
 
 STATEMENTS = {"_fft_c2c": _of_complex, "_fft_r2c": _of_real, "_fft_c2r": _to_real}
-TABLE = f"void* transforms[{len(_ROUTINES)}];\n"
+_TABLE = f"void* transforms[{len(_ROUTINES)}];\n"
 PRELUDE = (
     f'extern "C" void* transforms[{len(_ROUTINES)}];\n'
     r"""

@@ -12,9 +12,13 @@ import torch
 from .loop_elements import element_of
 from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, kind_of
-from .loop_values import Unsupported, Value, flat_index
+from .loop_values import Unsupported, Value, flat_index, is_in_order
 
-_FEW_PRODUCTS = 1 << 21  # of one matrix product: beyond, BLAS wins
+_FEW_PRODUCTS, _FEW_TURNED = (
+    1 << 20,
+    1 << 14,
+)  # of one matrix product: beyond, BLAS wins, which takes a turned factor as it is
+_OF_BLAS = (torch.float32, torch.float64)
 _MOST_PRODUCTS = 1 << 27
 
 
@@ -28,16 +32,34 @@ def _product(
         raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
     batch = shape[0] if several else 1
     rows, columns = math.prod(shape[several : len(left.shape) - 1]), math.prod(shape[len(left.shape) - 1 :])
-    places = [f"&{v.load(['0'] * len(v.shape))}" for v in map(emitter.in_order, (left, right))]
+    count = rows * inner * columns
+    are_turned = [dtype in _OF_BLAS and count > _FEW_TURNED and _is_turned(emitter, v) for v in (left, right)]
+    factors = [_turned(v) if t else emitter.in_order(v) for v, t in zip((left, right), are_turned, strict=True)]
+    places = [f"&{v.load(['0'] * len(v.shape))}" for v in factors]
     lines = emitter.lines_for(" ".join(places))
     name, n = emitter.declared(shape, dtype, lines), emitter.new_name("n")
     emitter.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
     given = zip([*places, name], [rows * inner, inner * columns, rows * columns], strict=True)
+    function = f"product<{kind}, {rows}, {inner}, {columns}>"
+    if any(are_turned) or (dtype in _OF_BLAS and count > _FEW_PRODUCTS):
+        flags = ", ".join(str(int(t)) for t in are_turned)
+        function = f"large_product<{kind}, {rows}, {inner}, {columns}, {flags}>"
     lines.append(
-        f"for (int {n} = 0; {n} < {batch}; ++{n}) "
-        f"product<{kind}, {rows}, {inner}, {columns}>({', '.join(f'{p}+{n}*{size}' for p, size in given)});"
+        f"for (int {n} = 0; {n} < {batch}; ++{n}) {function}({', '.join(f'{p}+{n}*{size}' for p, size in given)});"
     )
     return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+
+
+def _is_turned(emitter: Emitter, factor: Value) -> bool:
+    """Tell whether matrices lie in memory column by column, and are no constant of a loop, which would be brought in order once."""
+    if len(factor.shape) < 2 or is_in_order(factor) or not is_in_order(_turned(factor)):
+        return False
+    return emitter.changes(_turned(factor).text)
+
+
+def _turned(factor: Value) -> Value:
+    *batch, rows, columns = factor.shape
+    return factor.seen((*batch, columns, rows), lambda i: [*i[:-2], i[-1], i[-2]])
 
 
 def _mm(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
@@ -61,9 +83,7 @@ def _cross(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, a: Valu
 
 STATEMENTS = {"mm": _mm, "mv": _mm, "dot": _mm, "bmm": _bmm, "linalg_cross": _cross}
 
-PRELUDE = (
-    f"constexpr int64_t FEW_PRODUCTS = {_FEW_PRODUCTS};\n"
-    r"""
+PRELUDE = r"""
 FUNCTION dot(const T* a, const T* b, int n) {
   constexpr int lanes = 8;
   ALIGNED T sums[lanes] = {}, rest = 0;
@@ -128,9 +148,7 @@ template <class T, int rows> static inline void dots(const T* a, const T* b, T* 
   }
 }
 template <class T, int rows, int inner, int columns> static void product(const T* a, const T* b, T* out) {
-  if constexpr (std::is_floating_point_v<T> && int64_t(rows) * inner * columns > FEW_PRODUCTS) {
-    large_product<T, rows, inner, columns>(a, b, out);
-  } else if constexpr (std::is_floating_point_v<T> && columns == 1) {
+  if constexpr (std::is_floating_point_v<T> && columns == 1) {
     int i = 0;
     for (; i + 8 <= rows; i += 8) dots<T, 8>(a + i*inner, b, out + i, inner);
     for (; i < rows; ++i) out[i] = dot(a + i*inner, b, inner);
@@ -151,4 +169,3 @@ template <class T, int rows, int inner, int columns> static void product(const T
   }
 }
 """
-)

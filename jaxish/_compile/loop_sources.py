@@ -76,8 +76,8 @@ class Source:
 def file_of(functions: Sequence[str]) -> str:
     """Return the text of a file with these functions, and with what they may call."""
     text = "\n".join(functions)
-    tables = [library.TABLE for library in (lapack, loop_fourier) if library.is_called(text)]
-    return f"{_HEADER}{''.join(tables)}{text}"
+    tables = "".join(library.tables_of(text) for library in (lapack, loop_fourier))
+    return f"{_HEADER}{tables}{text}"
 
 
 def _pointer(name: str, position: int, type: TensorType, source: str) -> str:
