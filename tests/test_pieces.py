@@ -1,7 +1,10 @@
 """Long graphs piece by piece: they give JAX's numbers, and what comes again is compiled once."""
 
 import importlib
+import itertools
+import operator
 import time
+import types
 
 import jax
 import numpy as np
@@ -10,7 +13,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, executable, loop_compiler, onednn, pieces, piecewise
+from jaxish._compile import background, executable, in_turn, loop_compiler, onednn, pieces, piecewise
 from jaxish._core import graph, machine
 
 RANDOM = np.random.default_rng(0)
@@ -254,6 +257,53 @@ def test_a_deeper_network_has_no_more_to_compile():
     assert len(forms[0] ^ forms[1]) == 2  # the norm of all gradients
 
 
+def test_pieces_that_follow_each_other_are_one_call():
+    body = graph_of(adam(jaxish), *adam_case(9, 12))
+    found = piecewise.compiled(body, "adam")
+    assert found is not None and found.is_enough
+    (call,) = {
+        n.target for n in found.module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem
+    }
+    assert isinstance(call, types.FunctionType)
+
+
+def test_a_call_of_several_pieces_takes_what_lies_anyhow_and_returns_what_it_made():
+    def program(xp):
+        def function(x, y):
+            a = xp.numpy.tanh(x @ y)
+            b = xp.numpy.sin(a @ y).sum(0)
+            c = (b + a) @ y.T
+            return a.T, xp.numpy.cos(c @ y)[1:], b, y * 2 + c[0, 0], (x[:0] @ y).sum(0)
+
+        return function
+
+    x, y = RANDOM.normal(size=(2, 9, 9)).astype(np.float32)
+    found = piecewise.compiled(graph_of(program(jaxish), x, y), "function")
+    assert found is not None
+    wanted = program(jax)(x, y)
+    for result in (
+        found.module.forward(torch.tensor(x), torch.tensor(y)),
+        found.module.forward(torch.tensor(x.T.copy()).T, torch.tensor(np.repeat(y, 2, 1))[:, ::2]),
+    ):
+        for r, w in zip(result, wanted, strict=True):
+            np.testing.assert_allclose(r.contiguous(), w, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_arrays_that_are_needed_at_once_lie_apart(seed):
+    random = np.random.default_rng(seed)
+    sizes = {name: int(random.integers(1, 300)) for name in range(40)}
+    used = [(random.choice(name, min(name, 3), replace=False).tolist(), [name]) for name in range(40)]
+    places, room = in_turn._in_block(used, sizes, 40)
+    last = {name: number for number, names in enumerate(used) for name in itertools.chain(*names)}
+    for number in range(40):
+        filled = [name for name in range(number + 1) if last[name] >= number]
+        alive = sorted([(0, 40), *((places[name], places[name] + sizes[name]) for name in filled)])
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(alive))
+        assert alive[-1][1] <= room
+    assert room < 40 + sum(sizes.values()) + 40 * 64
+
+
 def test_one_piece_for_each_parameter():
     body = graph_of(adam(jaxish), *adam_case(4))
     results = body.module.graph.output_node().args[0]
@@ -317,7 +367,7 @@ def test_what_is_left_is_freed_on_its_way():
             x = jaxish.numpy.sin(x @ x) * 0.5
         return x
 
-    found = piecewise.compiled(graph_of(function, np.ones((8, 8), np.float32)), "function")
+    found = piecewise.compiled(graph_of(function, np.ones((300, 300), np.float32)), "function")
     assert found is not None
     assert "(mm_default_150);  mm_default_150 = None\n" in found.module.code
 

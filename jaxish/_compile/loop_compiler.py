@@ -46,6 +46,10 @@ class NativeLoop:
         function.restype = None
         return function
 
+    def place_of(self, name: str) -> int:
+        """Return where in memory a function is."""
+        return ctypes.cast(self._loaded[name], ctypes.c_void_p).value or 0
+
     def __call__(self, inputs: Sequence[int], outputs: Sequence[int], length: int, how: int) -> None:
         """Run the loop on contiguous inputs, filling contiguous outputs.
 

@@ -27,17 +27,18 @@ def with_products(module: fx.GraphModule, target: Callable[..., Tensor]) -> fx.G
 
     On other processors than those for which MKL makes no use of 512 bits they stay MKL's.
     """
-    if not torch.backends.mkldnn.is_available() or not machine.has_whole_wide_vectors():
-        return module
 
     def by_onednn(node: fx.Node) -> None:
         node.target = target
 
-    return rewritten(module, _is_large, by_onednn)
+    return rewritten(module, is_faster, by_onednn)
 
 
-def _is_large(node: fx.Node) -> bool:
-    if node.target is not aten.mm.default:
+def is_faster(node: fx.Node) -> bool:
+    """Tell whether a node is a product that oneDNN does in less time than MKL."""
+    if node.target is not aten.mm.default or not machine.has_whole_wide_vectors():
+        return False
+    if not torch.backends.mkldnn.is_available():
         return False
     left, right = (type_of(factor) for factor in node.args)
     if left is None or right is None or left.dtype is not torch.float32 or left.device.type != "cpu":

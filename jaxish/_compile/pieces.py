@@ -12,7 +12,7 @@ import heapq
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -22,8 +22,9 @@ from torch import Tensor, fx
 from .._core import graph, operators
 from .._core.graph import Graph
 from .._core.nodes import storage_of
+from .._core.operators import aten
 from .._core.primitive import Primitive
-from . import layouts, loop_nodes
+from . import layouts, loop_nodes, onednn
 
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
 _MOST_ELEMENTS = 1 << 24  # of an array: beyond, what a piece keeps to its end takes too much memory
@@ -31,19 +32,25 @@ _MOST_OF_SMALL = 1 << 16  # elements of an array: beyond, it matters how many pa
 _MOST_OF_MATRIX = (
     6 * 6
 )  # elements: what moves bodies in space. Larger ones are of layers, and pieces end where these do
+_MOST_OF_PRODUCT = (
+    1 << 24
+)  # multiplications: 0.3 ms, in which nothing can interrupt it. Beyond, a call of torch's does not matter
+_PRODUCTS = (aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default)
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
     """Nodes of a graph that are computed together, of which `outputs` are needed elsewhere.
 
-    Pieces of one `form` do the same: what they take lies in the same places, and what they return, too.
+    Pieces of one `form` do the same: what they take lies in the same places, and what they return, too. Those that do not
+    `pay` are single nodes, for which torch has functions as fast.
     """
 
     inputs: tuple[fx.Node, ...]
     outputs: tuple[fx.Node, ...]
     nodes: tuple[fx.Node, ...]
     form: str
+    pays: bool
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,16 @@ class Parts:
     steps: list[Piece | fx.Node]
     apart: set[fx.Node]
     large: set[fx.Node]
+    readers: Mapping[fx.Node, Sequence[fx.Node]]
 
     @property
     def pieces(self) -> list[Piece]:
-        """The pieces among the steps."""
-        return [step for step in self.steps if isinstance(step, Piece)]
+        """The pieces among the steps that pay."""
+        return [step for step in self.steps if isinstance(step, Piece) and step.pays]
+
+    def leaves(self, node: fx.Node, own: set[fx.Node]) -> bool:
+        """Tell whether something else than these nodes reads a node, through views."""
+        return not own.issuperset(self.readers[node])
 
 
 def cut(body: Graph) -> Parts:
@@ -123,7 +135,19 @@ class _Cut:
             return node.args[0] in self._is_view
         if operators.of(node.target).kind is operators.Kind.PRODUCT and not _multiplies_small_matrices(node):
             return False
+        return self._is_known(node)
+
+    def _is_known(self, node: fx.Node) -> bool:
         return loop_nodes.is_known(node) and not self._touches_written(node)
+
+    def _is_small(self, part: Sequence[fx.Node]) -> bool:
+        return self._large.isdisjoint(part)
+
+    def _is_short_product(self, node: fx.Node) -> bool:
+        if node.op != "call_function" or node.target not in _PRODUCTS or onednn.is_faster(node):
+            return False
+        inner = node.all_input_nodes[0].meta["val"].shape[-1]
+        return self._is_known(node) and _size(node) * inner <= _MOST_OF_PRODUCT
 
     def _read_by(self, node: fx.Node) -> list[fx.Node]:
         """Return the nodes whose memory a node reads, through views; graph inputs and numbers are none."""
@@ -154,7 +178,9 @@ class _Cut:
 
     def parts(self) -> Parts:
         """Return the parts, which run as late as the last of their nodes did."""
-        pieces = [self._piece(part) for group in self._groups() for part in _in_parts(group) if _is_piece(part)]
+        parts = [part for group in self._groups() for part in _in_parts(group) if _pays(part) or self._is_small(part)]
+        parts += [[node] for node in self._sources if node not in self._inner and self._is_short_product(node)]
+        pieces = [self._piece(part) for part in parts]
         part_of: dict[fx.Node, Piece | fx.Node] = {node: node for node in self._sources}
         part_of.update((node, piece) for piece in pieces for node in piece.nodes)
         users: dict[Piece | fx.Node, set[Piece | fx.Node]] = defaultdict(set)
@@ -176,7 +202,7 @@ class _Cut:
                 if not awaited[user]:
                     heapq.heappush(ready, (place[user], user))
         assert len(steps) == len(awaited)
-        return Parts(steps, set(filter(_is_fused, self._sources)) - self._inner, self._large)
+        return Parts(steps, set(filter(_is_fused, self._sources)) - self._inner, self._large, self._users)
 
     def _groups(self) -> Iterator[list[fx.Node]]:
         parents = {node: node for node in self._inner}
@@ -207,19 +233,9 @@ class _Cut:
                     pending.extend(source.all_input_nodes)
             elif source not in own:
                 inputs[source] = None
-        outputs = [node for node in part if self._leaves(node, own)]
+        outputs = [node for node in part if not own.issuperset(self._users[node])]
         form = _form(list(inputs), sorted(within, key=self._place.__getitem__), outputs)
-        return Piece(tuple(inputs), tuple(outputs), tuple(part), form)
-
-    def _leaves(self, node: fx.Node, own: set[fx.Node]) -> bool:
-        """Tell whether something else than these nodes reads a node, through views."""
-        pending = list(node.users)
-        for user in pending:  # which grows
-            if user in self._is_view:
-                pending.extend(user.users)
-            elif user not in own:
-                return True
-        return False
+        return Piece(tuple(inputs), tuple(outputs), tuple(part), form, _pays(part))
 
 
 def _size(node: fx.Node) -> int:
@@ -237,7 +253,7 @@ def _is_fused(node: fx.Node) -> bool:
     return node.op == "call_function" and (row.is_elementwise or row.kind is operators.Kind.REDUCTION)
 
 
-def _is_piece(part: Sequence[fx.Node]) -> bool:
+def _pays(part: Sequence[fx.Node]) -> bool:
     """Tell whether nodes are better one function: several are, and what torch does slowly."""
     node, *others = part
     if others or not _is_fused(node):

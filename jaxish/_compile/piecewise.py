@@ -4,7 +4,7 @@ pieces.py says what the pieces are. All forms together take the C++ compiler a s
 for each operator of the graph.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -15,7 +15,9 @@ from .._core import derived
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
-from . import layouts, loop_sources, native_graph, onednn, pieces
+from . import in_turn, layouts, loop_sources, native_graph, onednn, pieces
+from .in_turn import Step
+from .loop_compiler import NativeLoop
 from .loop_sources import LEAST_IN_ROWS, Source
 from .loop_values import Unsupported
 from .pieces import Piece
@@ -23,6 +25,8 @@ from .pieces import Piece
 _MOST_ELEMENTS, _MOST_WORK = 1 << 25, 1 << 28  # that a piece stores, and computes
 _MOST_NODES = 1500  # of one file: the compiler takes some four seconds
 _MOST_LEFT = 0.05  # of what a compiler would compute together
+_MOST_IN_A_RUN = 1 << 22  # elements that are read and filled: a few milliseconds
+_MOST_BY_TORCH = 3  # functions of torch, which take as long as a call with its results
 
 
 # torch puts these off until the numbers are read, of which C++ knows nothing.
@@ -44,17 +48,22 @@ def compiled(body: Graph, name: str, is_for_now: bool = True) -> Piecewise | Non
     """
     body = layouts.for_products(body)
     parts = pieces.cut(body)
-    forms = {form.form: form for form in _written(body, parts.pieces)}
+    forms = {form.form: form for form in _written(body, parts.steps)}
     if not is_for_now and not _is_enough(parts, forms):
         return None
-    functions = dict(_functions(list(forms.values()), name))
-    if not functions:
+    runs = [step for step in _in_runs(parts.steps, forms) if not isinstance(step, fx.Node)]
+    libraries = dict(_compiled({piece.form: forms[piece.form] for run in runs for piece in run}, name))
+    if not libraries:
         return None
-    is_enough = _is_enough(parts, {name: form for name, form in forms.items() if name in functions})
-    return Piecewise(_joined(body, parts.steps, functions), is_enough)
+    forms = {form: forms[form] for form in libraries}
+    steps = [
+        step if isinstance(step, fx.Node) else _call(step, forms, libraries, parts)
+        for step in _in_runs(parts.steps, forms)
+    ]
+    return Piecewise(_joined(body, steps), _is_enough(parts, forms))
 
 
-def _is_enough(parts: pieces.Parts, forms: dict[str, "_Form"]) -> bool:
+def _is_enough(parts: pieces.Parts, forms: Mapping[str, "_Form"]) -> bool:
     """Tell whether little is left of what a compiler would compute together when pieces of these forms are compiled."""
     done = {node for piece in parts.pieces if piece.form in forms for node in piece.nodes}
     left = parts.apart | {node for piece in parts.pieces for node in piece.nodes if node not in done}
@@ -74,17 +83,73 @@ class _Form:
     source: Source
 
 
-def _functions(written: Sequence[_Form], name: str) -> Iterator[tuple[str, Callable[..., Sequence[Tensor]]]]:
-    """Yield forms, and the functions that compute them."""
-    for forms in _files(written):
-        library = native_graph.compiled_together([form.source.function for form in forms], name)
+@dataclass(frozen=True)
+class _Call:
+    """A function, and the nodes that it takes and returns."""
+
+    function: Callable[..., Sequence[Tensor]]
+    inputs: Sequence[fx.Node]
+    outputs: Sequence[fx.Node]
+
+
+def _in_runs(steps: Sequence[Piece | fx.Node], forms: Container[str]) -> Iterator[list[Piece] | fx.Node]:
+    """Yield pieces of these forms that follow each other, where that pays, and all nodes that are not in these.
+
+    No run takes long, as nothing can interrupt it.
+    """
+    run: list[Piece] = []
+    elements = 0
+    for step in steps:
+        if not isinstance(step, Piece) or step.form not in forms:
+            yield from _where_it_pays(run)
+            yield from step.nodes if isinstance(step, Piece) else [step]
+            run, elements = [], 0
+            continue
+        size = sum(node.meta["val"].numel() for node in (*step.inputs, *step.outputs))
+        if elements + size > _MOST_IN_A_RUN:
+            yield from _where_it_pays(run)
+            run, elements = [], 0
+        run.append(step)
+        elements += size
+    yield from _where_it_pays(run)
+
+
+def _where_it_pays(run: list[Piece]) -> Iterator[list[Piece] | fx.Node]:
+    if len(run) > _MOST_BY_TORCH or any(piece.pays for piece in run):
+        yield run
+    else:
+        yield from (node for piece in run for node in piece.nodes)
+
+
+def _call(
+    run: Sequence[Piece], forms: Mapping[str, _Form], libraries: Mapping[str, NativeLoop], parts: pieces.Parts
+) -> _Call:
+    if len(run) == 1:
+        form = forms[run[0].form]
+        function = native_graph.called(libraries[form.form], form.name, form.graph, form.source)
+        return _Call(function, run[0].inputs, run[0].outputs)
+    own = {node for piece in run for node in piece.nodes}
+    types = {n: t for piece in run for n, t in zip(piece.outputs, forms[piece.form].graph.out_types, strict=True)}
+    inputs = list(dict.fromkeys(node for piece in run for node in piece.inputs if node not in types))
+    outputs = [node for node in types if parts.leaves(node, own)]
+    steps = [
+        Step(libraries[form.form], form.name, form.source.is_parallel, piece.inputs, piece.outputs)
+        for piece, form in ((piece, forms[piece.form]) for piece in run)
+    ]
+    return _Call(in_turn.called(steps, inputs, outputs, types), inputs, outputs)
+
+
+def _compiled(forms: Mapping[str, _Form], name: str) -> Iterator[tuple[str, NativeLoop]]:
+    """Yield the names of forms with the libraries that have them."""
+    for together in _files(list(forms.values())):
+        library = native_graph.compiled_together([*(form.source.function for form in together), in_turn.SOURCE], name)
         if library is not None:
-            for form in forms:
-                yield form.form, native_graph.called(library, form.name, form.graph, form.source)
+            yield from ((form.form, library) for form in together)
 
 
-def _written(body: Graph, found: Sequence[Piece]) -> Iterator[_Form]:
-    for number, piece in enumerate({piece.form: piece for piece in found}.values()):
+def _written(body: Graph, steps: Sequence[Piece | fx.Node]) -> Iterator[_Form]:
+    forms = {step.form: step for step in steps if isinstance(step, Piece)}
+    for number, piece in enumerate(forms.values()):
         part, name = derived.subgraph(body, piece.inputs, piece.outputs), f"piece_{number}"
         part = layouts.as_it_lies(
             part, *(list(map(layouts.order_of, nodes)) for nodes in (piece.inputs, piece.outputs))
@@ -111,9 +176,7 @@ def _files(forms: Sequence[_Form]) -> Iterator[list[_Form]]:
         yield chosen
 
 
-def _joined(
-    body: Graph, steps: Sequence[Piece | fx.Node], functions: dict[str, Callable[..., Sequence[Tensor]]]
-) -> fx.GraphModule:
+def _joined(body: Graph, steps: Sequence[_Call | fx.Node]) -> fx.GraphModule:
     joined, copies = fx.Graph(), {}
 
     def copy(node: fx.Node) -> fx.Node:
@@ -129,15 +192,13 @@ def _joined(
     for node in body.module.graph.find_nodes(op="placeholder"):
         copy(node)
     for step in steps:
-        if isinstance(step, Piece) and step.form in functions:
-            results = joined.call_function(functions[step.form], tuple(map(as_it_lies, step.inputs)))
-            for i, node in enumerate(step.outputs):
-                copies[node], order = joined.call_function(getitem, (results, i)), layouts.order_of(node)
-                if order is not None:
-                    back = layouts.inverse(order)
-                    copies[node] = joined.call_function(aten.permute.default, (copies[node], back))
-                copies[node].meta = dict(node.meta)
-        else:
-            for node in step.nodes if isinstance(step, Piece) else [step]:
-                copy(node)
+        if isinstance(step, fx.Node):
+            copy(step)
+            continue
+        results = joined.call_function(step.function, tuple(map(as_it_lies, step.inputs)))
+        for i, node in enumerate(step.outputs):
+            copies[node], order = joined.call_function(getitem, (results, i)), layouts.order_of(node)
+            if order is not None:
+                copies[node] = joined.call_function(aten.permute.default, (copies[node], layouts.inverse(order)))
+            copies[node].meta = dict(node.meta)
     return onednn.with_products(GraphModule(body.module, joined, "jaxish_graph"), onednn.product)
