@@ -8,8 +8,8 @@ tiers, so that a call pays for no decision. The tiers (config `jaxish_jit_tier`)
   auto       the first call runs directly, so that it answers at once; from the second on it is compiled beside the calls
              (background.py), which switch over when that is done
 
-Both compile to the same. A small graph is written out as one C++ function (native_graph.py), which takes the compiler
-0.1 s. Any other is cut into pieces (piecewise.py), and stays so where nearly all is in them. What is left is for the
+Both compile to the same. A small graph that does not repeat itself is written out as one C++ function (native_graph.py), which
+takes the compiler 0.1 s. Any other is cut into pieces (piecewise.py), and stays so where nearly all is in them. What is left is for the
 backend, which takes seconds: on `auto` a worker process calls it, and the graph runs piece by piece until it is done.
 On a machine without a compiler a graph stays direct, with one warning.
 """
@@ -40,6 +40,7 @@ from . import (
     lowering,
     native_graph,
     native_loop,
+    pieces,
     piecewise,
     progress,
     registry,
@@ -134,7 +135,8 @@ class Executable:
         return run if processes.are_several() else cuda_graphs.recorded(run, use, types, is_for_now)
 
     def _may_be_written(self) -> bool:
-        return self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)
+        may = self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)
+        return may and not pieces.repeats(self.body)
 
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return a small graph as one C++ function, None where it is not written out."""

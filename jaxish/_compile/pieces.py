@@ -32,6 +32,7 @@ _MOST_OF_SMALL = 1 << 16  # elements of an array: beyond, it matters how many pa
 _MOST_OF_MATRIX = (
     6 * 6
 )  # elements: what moves bodies in space. Larger ones are of layers, and pieces end where these do
+_MANY, _TIMES = 100, 3  # nodes, and how often each is there, for which pieces are compiled in less time than a graph
 _MOST_OF_PRODUCT = (
     1 << 24
 )  # multiplications: 0.3 ms, in which nothing can interrupt it. Beyond, a call of torch's does not matter
@@ -74,6 +75,18 @@ class Parts:
     def leaves(self, node: fx.Node, own: set[fx.Node]) -> bool:
         """Tell whether something else than these nodes reads a node, through views."""
         return not own.issuperset(self.readers[node])
+
+
+def repeats(body: Graph) -> bool:
+    """Tell whether a graph does the same again and again, so that its pieces are far less to compile than the whole.
+
+    One of small arrays is better as one function even so: calls of its pieces take as long as these.
+    """
+    nodes = [node for node in body.module.graph.nodes if node.op == "call_function"]
+    kinds = {(node.target, graph.type_of(node)) for node in nodes}
+    if len(nodes) < max(_MANY, _TIMES * len(kinds)) or sum(map(_size, nodes)) < _MOST_OF_SMALL // 4:
+        return False
+    return all(node.target is getitem or loop_nodes.is_known(node) for node in nodes)
 
 
 def cut(body: Graph) -> Parts:
