@@ -13,6 +13,7 @@ import torch
 from oracle import agree
 
 import jaxish
+import jaxish.interop
 from jaxish._compile import (
     background,
     executable,
@@ -597,3 +598,32 @@ def test_what_is_read_by_a_condition_in_short_loops(shape, dtype):
             of_floats = "gradient" in name and not dtype.startswith("float")
             if not of_floats and (name != "on the diagonal" or shape[0] <= shape[1]):
                 agree(lambda j: j.jit(lambda a, b: f(j, a, b))(a, b))
+
+
+PUT_OFF = {  # conj and imag of it: torch does both when the numbers are read
+    "returned": lambda j, z, c, i: (c(z), i(z)),
+    "to a jitted function": lambda j, z, c, i: j.jit(lambda a, b: (a.real, a.imag, b))(c(z), i(z)),
+    "to a branch": lambda j, z, c, i: j.lax.cond(
+        z[0].real > 0, lambda a, b: (a.imag, b), lambda a, b: (a.real, b), c(z), i(z)
+    ),
+    "to a scan": lambda j, z, c, i: j.lax.scan(lambda s, x: (s + x[0].imag + x[1], s), 0.0, (c(z), i(z))),
+    "to a branch in a loop": lambda j, z, c, i: (
+        lambda a, b: j.lax.fori_loop(
+            0, 3, lambda _, s: j.lax.cond(s[0] < 9, lambda s: s + a.imag + b, lambda s: s, s), j.numpy.zeros(5)
+        )
+    )(c(z), i(z)),
+}
+
+
+@pytest.mark.parametrize("tier", ["direct", "compiled", "auto"])
+@pytest.mark.parametrize("name", PUT_OFF)
+def test_what_torch_puts_off_is_in_memory_where_compiled_code_reads_it(name, tier):
+    z = (np.arange(1, 6) + 0.3j * np.arange(5)).astype(np.complex64)
+    wanted = jax.tree.leaves(PUT_OFF[name](jax, z, jax.numpy.conj, lambda z: -z.imag))
+    conj, imag = (jaxish.interop.from_torch_function(f) for f in (lambda t: t.conj(), lambda t: t.conj().imag))
+    program = lambda z: PUT_OFF[name](jaxish, z, conj, imag)
+    with config.jit_tier(tier):
+        for function in (program, jaxish.jit(program)):
+            for _ in range(3):
+                for found, value in zip(jax.tree.leaves(function(jaxish.numpy.asarray(z))), wanted, strict=True):
+                    np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6)

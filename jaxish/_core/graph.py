@@ -142,6 +142,11 @@ def lift(tensor: Tensor) -> Tensor:
     return tensor if _traces.folds and not levels.is_fake(tensor) else trace.lift(tensor)
 
 
+def in_memory(tensor: Tensor) -> Tensor:
+    """Return a tensor that torch conjugates or negates only when it is read with that done: compiled code reads its memory."""
+    return tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor
+
+
 # How operators on narrow dtypes are computed: narrow.py sets it.
 narrow_rules: Any = None
 
@@ -632,7 +637,7 @@ def trace(
                 no_autocast(), no_anomaly(), no_saving_hooks(), backward_in_this_thread(), _active(recorder),
                 recorder.fake_mode, recorder,
             ):  # fmt: skip
-                outputs = [recorder.lift(out) for out in function(*inputs)]
+                outputs = [in_memory(recorder.lift(out)) for out in function(*inputs)]
         except DynamicOutputShapeException as error:
             raise dynamic_shape_error(error) from error
         except DataDependentOutputException as error:  # an operator of torch's own looks at values

@@ -155,13 +155,14 @@ class Primitive:
         with graph.suspended():
             return self.run(*inputs)
 
-    def _base(self, *inputs: Tensor) -> list[Tensor]:
+    def _base(self, *given: Tensor) -> list[Tensor]:
+        inputs = [*map(graph.in_memory, given)]
         trace = graph.current_trace() if graph.tracing else None
         if trace is not None and graph.folds(inputs):
             return self._computed(inputs)
         if trace is None:
             return self.run(*inputs) if among_devices is None else among_devices(self, inputs)
-        inputs = tuple(map(trace.lift, inputs))
+        inputs = [*map(trace.lift, inputs)]
         target = trace.lowering
         if target is None or self.stays(target):
             return trace.emit(self, inputs, self.out_types(*inputs))
