@@ -12,12 +12,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import torch
 from torch import Tensor
 
 from .._core.graph import TensorType
-from .loop_compiler import NativeLoop, packer
-from .native_loop import placed, strides_of, uninitialized
+from .loop_compiler import NativeLoop
+from .native_graph import caller
 
 _LINE = 64  # bytes of a cache line, at which each array begins
 _WORD = 8
@@ -72,22 +71,16 @@ def called(
     for step in steps:
         given = [numbers[a] if a in numbers else -places[a] for a in (*step.inputs, *step.outputs)]
         row.extend([step.native.place_of(step.name), step.is_parallel, len(given), *given])
-    pack, function = packer(5 + len(numbers)), steps[0].native.named("in_turn")
-    made = [(t.shape, strides_of(t.shape), t.dtype) for t in map(types.__getitem__, results)]
-    is_parallel = any(step.is_parallel for step in steps)
     begin, count = row.buffer_info()
-
-    def written(*tensors: Tensor) -> Sequence[Tensor]:
-        given = [t.data_ptr() for t in tensors if t.is_contiguous()]
-        if len(given) < len(tensors) or 0 in given:
-            _kept, given = placed(tensors)
-        filled = [uninitialized(*m) for m in made]
-        threads = torch.get_num_threads() if is_parallel else 1
-        function(pack(1, threads, begin, count, room, *given, *[t.data_ptr() for t in filled]))
-        return filled
-
-    written.kept = row, steps  # pyright: ignore[reportFunctionMemberAccess]  # without which there are no functions
-    return written
+    return caller(
+        steps[0].native,
+        "in_turn",
+        len(inputs),
+        [types[name] for name in results],
+        any(step.is_parallel for step in steps),
+        numbers=(begin, count, room),
+        kept=(row, [step.native for step in steps]),
+    )
 
 
 def _in_block(

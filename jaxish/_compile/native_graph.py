@@ -9,12 +9,13 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._core import monitoring
-from .._core.graph import Graph
+from .._core.graph import Graph, TensorType
 from . import loop_compiler, loop_sources, native_loop
 from .loop_compiler import Build, NativeLoop, packer
 from .loop_control_flow import CALLS_HOST
@@ -91,9 +92,24 @@ class Whole:
 
 def called(native: NativeLoop, name: str, body: Graph, source: Source) -> Callable[..., Sequence[Tensor]]:
     """Return what calls the C++ function that a graph has become."""
-    made = [(t.shape, strides_of(t.shape), t.dtype) for t in body.out_types]
-    pack, function = packer(2 + len(body.in_types) + len(made)), native.named(name)
-    is_parallel = source.is_parallel
+    return caller(native, name, len(body.in_types), body.out_types, source.is_parallel)
+
+
+def caller(
+    native: NativeLoop,
+    name: str,
+    inputs: int,
+    out_types: Sequence[TensorType],
+    is_parallel: bool,
+    numbers: Sequence[int] = (),
+    kept: Any = None,
+) -> Callable[..., Sequence[Tensor]]:
+    """Return what calls a C++ function with `numbers`, so many tensors, and results of these types.
+
+    What is `kept` lives as long as what is returned.
+    """
+    made = [(t.shape, strides_of(t.shape), t.dtype) for t in out_types]
+    pack, function = packer(2 + len(numbers) + inputs + len(made)), native.named(name)
 
     def written(*tensors: Tensor) -> Sequence[Tensor]:
         places = [t.data_ptr() for t in tensors if t.is_contiguous()]
@@ -101,10 +117,10 @@ def called(native: NativeLoop, name: str, body: Graph, source: Source) -> Callab
             _kept, places = placed(tensors)
         results = [uninitialized(*m) for m in made]
         threads = torch.get_num_threads() if is_parallel else 1
-        function(pack(1, threads, *places, *[t.data_ptr() for t in results]))  # without a call in Python
+        function(pack(1, threads, *numbers, *places, *[t.data_ptr() for t in results]))  # without a call in Python
         return results
 
-    written.native = native  # pyright: ignore[reportFunctionMemberAccess]  # without which there is no function
+    written.kept = native, kept  # pyright: ignore[reportFunctionMemberAccess]  # without which there is no function
     return written
 
 
