@@ -13,8 +13,9 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import background, executable, in_turn, loop_compiler, onednn, pieces, piecewise
-from jaxish._core import graph, machine
+from jaxish._compile import background, executable, in_turn, loop_compiler, lowering, onednn, pieces, piecewise
+from jaxish._core import graph, machine, operators
+from jaxish._core.target import PIECES
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(6, 8)).astype(np.float32)
@@ -265,6 +266,29 @@ def test_pieces_that_follow_each_other_are_one_call():
         n.target for n in found.module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem
     }
     assert isinstance(call, types.FunctionType)
+
+
+def test_parts_of_arrays_are_part_of_pieces():
+    def program(xp):
+        def function(x, w, v):
+            for _ in range(4):
+                a, b = xp.numpy.split(x @ w, 2, axis=1)
+                x = xp.numpy.tanh(a) * xp.nn.sigmoid(b)
+            first, second, *_ = xp.numpy.unstack(x @ v)
+            return x, first * second + 1
+
+        return lambda *args: (function(*args), xp.jacfwd(xp.grad(lambda *a: (function(*a)[1] ** 2).sum()), 1)(*args))
+
+    x, w, v = (RANDOM.normal(size=size).astype(np.float32) for size in [(6, 8), (8, 16), (8, 5)])
+    found = piecewise.compiled(lowering.spelled_out(graph_of(program(jaxish), x, w, v), PIECES), "function")
+    assert found is not None
+    called = [
+        n.target for n in found.module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem
+    ]
+    assert sum(not operators.of(target).is_view for target in called) == 1
+    wanted = jax.tree.leaves(program(jax)(x, w, v))
+    for result, value in zip(found.module.forward(*map(torch.tensor, (x, w, v))), wanted, strict=True):
+        np.testing.assert_allclose(result, value, rtol=1e-3, atol=1e-4)
 
 
 def test_a_call_of_several_pieces_takes_what_lies_anyhow_and_returns_what_it_made():

@@ -169,6 +169,7 @@ EXPRESSIONS = {
     "full": _full,
     "scalar_tensor": _scalar_tensor,
     "zeros": _zeros,
+    "_efficientzerotensor": _zeros,
     "empty": _zeros,  # whose elements are any
     "ones": _ones,
     "new_full": _new_full,

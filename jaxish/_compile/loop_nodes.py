@@ -73,7 +73,7 @@ def is_known(node: fx.Node) -> bool:
     if isinstance(node.target, Primitive):
         return len(types) == 1 and (name in INSTRUCTIONS or node.target.is_elementwise)
     calls = name in loop_matrices.CALLS or name in loop_fourier.STATEMENTS
-    if not isinstance(found, Tensor) or _namespace(node) != "aten" or calls:
+    if not (isinstance(found, Tensor) or name in _SEVERAL_RESULTS) or _namespace(node) != "aten" or calls:
         return False
     tables = (OPERATORS, REDUCTIONS, VIEWS, EXPRESSIONS, STATEMENTS, _BY_NAME)
     return any(name in table for table in tables) or _is_compound(name, node)

@@ -138,8 +138,10 @@ class _Cut:
 
         What reads that result computes it.
         """
-        if node.op != "call_function" or node.target is getitem or self._touches_written(node):
+        if node.op != "call_function" or self._touches_written(node):
             return False
+        if node.target is getitem:
+            return operators.of(node.all_input_nodes[0].target).is_view
         may = isinstance(node.target, Primitive) or operators.of(node.target).is_view
         return may and loop_nodes.is_known(node)
 

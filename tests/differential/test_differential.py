@@ -52,7 +52,7 @@ def test_the_harness_meets_all_that_native_loops_know():
 
 # What a scan puts into its own derivative, and torch into a second one; and of draws, determinants and derivatives of
 # factorizations, which test_native_loop.py has.
-NOT_TRACED = {"zeros", "empty", "eye", "linalg_cross", "new_full"}
+NOT_TRACED = {"zeros", "_efficientzerotensor", "empty", "eye", "linalg_cross", "new_full"}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32", "complex64"])
