@@ -32,7 +32,7 @@ def test_capsules_hold_the_function():
     assert type(jaxish.ffi.pycapsule(function)).__name__ == "PyCapsule"
 
 
-CALLS = ["ffi_call('f', np.float32)", "register_ffi_target('f', None)", "register_ffi_type('t', {})", "include_dir()",
+CALLS = ["ffi_call('f', np.float32)", "register_ffi_type('t', {})", "include_dir()",
          "register_ffi_target_as_batch_partitionable('f')", "ffi_lowering('f')", "build_ffi_lowering_function('f')"]  # fmt: skip
 
 
@@ -40,6 +40,13 @@ CALLS = ["ffi_call('f', np.float32)", "register_ffi_target('f', None)", "registe
 def test_what_xla_would_call_is_refused(call):
     with pytest.raises(NotImplementedError, match="custom_op"):
         eval(f"ffi.{call}", {"ffi": jaxish.ffi, "np": np})
+
+
+def test_a_target_may_be_registered_and_not_called():
+    capsule = jaxish.ffi.pycapsule(ctypes.CDLL(None).abs)
+    assert jaxish.ffi.register_ffi_target("a target", capsule, platform="cpu") is None
+    with pytest.raises(NotImplementedError, match=r"ffi_call\('a target'\), a target registered for cpu,.*custom_op"):
+        jaxish.ffi.ffi_call("a target", jax.ShapeDtypeStruct((), np.float32))
 
 
 def test_what_jax_refuses_is_refused():

@@ -1,5 +1,6 @@
-"""jax.ffi: handlers that XLA's runtime calls with frames of its own. There is no such runtime here, so that they are refused.
+"""jax.ffi: handlers that XLA's runtime calls with frames of its own. There is no such runtime here, so that calls of them are refused.
 
+Libraries register theirs when they are imported, of which a program may use something else: that is taken note of.
 `pycapsule` works: it knows nothing of XLA.
 """
 
@@ -19,6 +20,9 @@ def _refuse(what: str) -> NoReturn:
     )
 
 
+_registered: dict[str, list[str]] = {}  # targets, and the platforms that they are for
+
+
 def ffi_call(
     target_name: str, result_shape_dtypes: Any, *, has_side_effect: bool = False, vmap_method: str | None = None,
     input_layouts: Sequence[Any] | None = None, output_layouts: Any = None,
@@ -26,12 +30,14 @@ def ffi_call(
     legacy_backend_config: str | None = None,
 ) -> NoReturn:  # fmt: skip
     """Refused: there is no XLA that would call the target."""
-    _refuse(f"ffi_call({target_name!r})")
+    platforms = _registered.get(target_name)
+    known = f"registered for {' and '.join(platforms)}" if platforms else "not registered"
+    _refuse(f"ffi_call({target_name!r}), a target {known},")
 
 
-def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any) -> NoReturn:
-    """Refused: there is no XLA that would call the target."""
-    _refuse(f"register_ffi_target({name!r})")
+def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any) -> None:
+    """Take note of a target. Calls of it are refused (`ffi_call`): there is no XLA that would make them."""
+    _registered.setdefault(name, []).append(platform)
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> NoReturn:
