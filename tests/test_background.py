@@ -17,7 +17,7 @@ import torch
 import jaxish
 import jaxish.numpy as jnp
 from jaxish._compile import background, executable, piecewise
-from jaxish._core import cache, config
+from jaxish._core import cache, config, machine
 
 # `switched(f)` calls f until it runs compiled; `worker()` is the process that compiles.
 HEAD = """
@@ -378,15 +378,15 @@ def test_a_core_is_left_to_the_compiling_process_while_it_works(monkeypatch):
 
     before = torch.get_num_threads()
     try:
-        torch.set_num_threads(background._cores())
+        torch.set_num_threads(machine.cores())
         with background.room_beside():
-            assert torch.get_num_threads() == background._cores()  # nothing compiles
+            assert torch.get_num_threads() == machine.cores()  # nothing compiles
         monkeypatch.setattr(type(background.compiler()), "is_busy", True)
         with background.room_beside():
-            assert torch.get_num_threads() == max(1, background._cores() - 1)
+            assert torch.get_num_threads() == max(1, machine.cores() - 1)
             with background.room_beside():  # of a loop within
-                assert torch.get_num_threads() == max(1, background._cores() - 1)
-        assert torch.get_num_threads() == background._cores()
+                assert torch.get_num_threads() == max(1, machine.cores() - 1)
+        assert torch.get_num_threads() == machine.cores()
         torch.set_num_threads(1)  # as the user wants it
         with background.room_beside():
             assert torch.get_num_threads() == 1

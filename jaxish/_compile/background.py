@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .._core import cache, config, dynamo
+from .._core import cache, config, dynamo, machine
 from . import progress, registry
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ def room_beside() -> Iterator[None]:
     waits for its core at the end of each operation: steps of 0.15 s took up to 6 s, and the compiler was slowed as much.
     """
     threads = torch.get_num_threads() if _compiler.is_busy else 1
-    if threads == 1 or threads < _cores():
+    if threads == 1 or threads < machine.cores():
         yield
         return
     torch.set_num_threads(threads - 1)
@@ -344,11 +344,6 @@ def room_beside() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-@functools.cache
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

@@ -4,7 +4,6 @@ import _ctypes
 import ctypes
 import functools
 import math
-import os
 import pathlib
 import struct
 import time
@@ -141,7 +140,7 @@ def _from_cache(key: str) -> NativeLoop | None:
 
 
 _PAUSE = 0.002  # seconds after which a compiler that is waited for is looked at again
-_MOST_COMPILERS = max((os.cpu_count() or 1) // 2, 1)  # for small graphs at a time, beside the program
+_MOST_COMPILERS = max(machine.cores() // 2, 1)  # for small graphs at a time, beside the program
 _builds: "weakref.WeakSet[Build]" = weakref.WeakSet()
 
 

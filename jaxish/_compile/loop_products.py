@@ -9,15 +9,16 @@ from collections.abc import Sequence
 
 import torch
 
+from .._core import machine
 from .loop_elements import element_of
 from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, kind_of
 from .loop_values import Unsupported, Value, flat_index, is_in_order
 
-_FEW_PRODUCTS, _FEW_TURNED = (
-    1 << 20,
-    1 << 14,
-)  # of one matrix product: beyond, BLAS wins, which takes a turned factor as it is
+# Multiplications of a product beyond which BLAS wins, earlier where it has many processors, and of one with a turned factor, which it
+# takes as it is.
+_FEW_PRODUCTS = 1 << 20 if machine.cores() <= 2 else 1 << 18
+_FEW_TURNED = 1 << 14
 _OF_BLAS = (torch.float32, torch.float64)
 _MOST_PRODUCTS = 1 << 27
 

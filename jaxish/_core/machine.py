@@ -73,6 +73,12 @@ def _processor() -> str:
 
 
 @functools.cache
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
 def has_whole_wide_vectors() -> bool:
     """Tell whether this is a processor of AMD's that computes 512 bits at once: Zen 5, known by an instruction of its own.
 
