@@ -102,7 +102,12 @@ def _many(
     if not places and not (real and t.is_complex()):
         return Array(t if real else t.to(dtypes.TO_TORCH[dtypes.to_complex(dtypes.TO_NUMPY[t.dtype])]))
     t = _wide(function, t, real)
-    return Array(_transformed(transform, t, None if s is None else tuple(s), places, kind))
+    halved = transform in (torch.fft.rfftn, torch.fft.irfftn)
+    # Axes may come in any order, but for the one that is halved: torch 2.9 gets the strides of a traced result wrong if they descend.
+    count = len(places) - halved
+    order = [*sorted(range(count), key=places.__getitem__), *range(count, len(places))]
+    sizes = None if s is None else tuple(tuple(s)[i] for i in order)
+    return Array(_transformed(transform, t, sizes, tuple(places[i] for i in order), kind))
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
