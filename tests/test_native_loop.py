@@ -306,7 +306,7 @@ LARGER = {
     "products": lambda j, a: (a @ a[:, :19]) @ (a[:19, :5] @ a[:5]) + a @ a[0] + a[1] @ a,
     "products of a batch": lambda j, a: j.numpy.einsum("bij,bjk->bik", j.numpy.stack([a, a.T]), j.numpy.stack([a, a]))[1],
     "products of turned matrices": lambda j, a: (
-        a.T @ a[:, :19] @ a[:19, ::-1] + (a[:9].T @ a[:9]) @ WIDE.T[:37] + j.numpy.einsum("bij,bkj->bik", *[j.numpy.stack([a, a.T])] * 2)[1]
+        (j.numpy.tile(a, (3, 3)).T @ j.numpy.tile(a, (3, 1)))[:37] @ a[:, ::-1] / 9 + (a[:9].T @ a[:9]) @ WIDE.T[:37] + j.numpy.einsum("bij,bkj->bik", *[j.numpy.stack([a, a.T])] * 2)[1]
     ),
     "products of integers": lambda j, a: ((10 * a).astype("int32") @ (9 * a.T).astype("int32")).astype("float32"),
     "products of complex numbers": lambda j, a: (a.astype(j.numpy.complex64) @ a.T.astype(j.numpy.complex64)).real,

@@ -15,10 +15,10 @@ from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, kind_of
 from .loop_values import Unsupported, Value, flat_index, is_in_order
 
-# Multiplications of a product beyond which BLAS wins, earlier where it has many processors, and of one with a turned factor, which it
-# takes as it is.
+# Multiplications of a product beyond which BLAS wins, earlier where it has many processors; and elements of a turned factor, which BLAS
+# takes as it is, beyond which bringing it in order takes longer than that its threads wait for each other (1 to 2 us).
 _FEW_PRODUCTS = 1 << 20 if machine.cores() <= 2 else 1 << 18
-_FEW_TURNED = 1 << 14
+_FEW_TURNED = 1 << 13
 _OF_BLAS = (torch.float32, torch.float64)
 _MOST_PRODUCTS = 1 << 27
 
@@ -34,7 +34,7 @@ def _product(
     batch = shape[0] if several else 1
     rows, columns = math.prod(shape[several : len(left.shape) - 1]), math.prod(shape[len(left.shape) - 1 :])
     count = rows * inner * columns
-    are_turned = [dtype in _OF_BLAS and count > _FEW_TURNED and _is_turned(emitter, v) for v in (left, right)]
+    are_turned = [dtype in _OF_BLAS and _is_turned(emitter, v) for v in (left, right)]
     factors = [_turned(v) if t else emitter.in_order(v) for v, t in zip((left, right), are_turned, strict=True)]
     places = [f"&{v.load(['0'] * len(v.shape))}" for v in factors]
     lines = emitter.lines_for(" ".join(places))
@@ -52,10 +52,11 @@ def _product(
 
 
 def _is_turned(emitter: Emitter, factor: Value) -> bool:
-    """Tell whether matrices lie in memory column by column, and are no constant of a loop, which would be brought in order once."""
-    if len(factor.shape) < 2 or is_in_order(factor) or not is_in_order(_turned(factor)):
+    """Tell whether large matrices lie in memory column by column, and are no constant of a loop, which is brought in order once."""
+    if len(factor.shape) < 2 or math.prod(factor.shape[-2:]) <= _FEW_TURNED or is_in_order(factor):
         return False
-    return emitter.changes(_turned(factor).text)
+    turned = _turned(factor)
+    return is_in_order(turned) and emitter.changes(turned.text)
 
 
 def _turned(factor: Value) -> Value:
