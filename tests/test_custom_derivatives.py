@@ -9,6 +9,7 @@ import pytest
 from oracle import agree
 
 import jaxish
+from jaxish._core import config
 
 XS = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -647,3 +648,18 @@ def test_a_rule_that_uses_what_is_differentiated_beside_its_arguments_raises():
     for j in (jaxish, jax):
         with pytest.raises(j.errors.UnexpectedTracerError):
             j.grad(of(j))(2.0)
+
+
+@pytest.mark.parametrize("tier", ["direct", "compiled", "auto"])
+def test_a_rule_may_call_jitted_functions_of_complex_cotangents(tier):
+    z = (XS + 0.3j * XS[::-1]).astype(np.complex64)
+
+    def gradients(j):
+        parts = j.jit(lambda g, z: (j.numpy.sin(g) * z, g.imag * 2 + g.real))
+        square = j.custom_vjp(lambda z: z * z)
+        square.defvjp(lambda z: (z * z, z), lambda z, g: ((lambda a, b: a + b * 1j)(*parts(g, z)),))
+        gradient = j.grad(lambda z: (square(z) * (1 + 2j)).sum().real)
+        return [gradient(z) for _ in range(3)], j.jit(gradient)(z), j.vmap(j.grad(lambda z: square(z).real))(z)
+
+    with config.jit_tier(tier):
+        agree(gradients, rtol=1e-5)

@@ -16,7 +16,7 @@ from .._core.derived import Inline
 from .._core.graph import Graph, TensorType
 from .._core.level_rules import linked
 from .._core.levels import is_perturbed, is_tracked
-from .._core.primitive import Dims, Primitive, differentiable, popped_axis
+from .._core.primitive import Dims, Primitive, conjugate, differentiable, popped_axis
 from .._core.refs import Ref, RefArgument, check_aliases, references, returned
 from .._core.residuals import Forward, Rule, differentiating_level, mapped_rule
 from .._core.tree import flatten
@@ -415,7 +415,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 def _cotangent_argument(cotangent: Tensor | None, type: TensorType, kind: Any, symbolic_zeros: bool) -> Any:
     if cotangent is not None:
         # torch's cotangents are the conjugates of JAX's.
-        return from_kind(cotangent.conj() if cotangent.is_complex() else cotangent, kind)
+        return from_kind(conjugate(cotangent), kind)
     if symbolic_zeros:
         return SymbolicZero(ShapedArray(type.shape, dtypes.TO_NUMPY[type.dtype]))
     if not differentiable(type.dtype):
@@ -457,8 +457,7 @@ def _checked_cotangent(value: Any, type: TensorType, index: int) -> Tensor | Non
             f"at output[{index}] the bwd rule produced an output of type {type_text(array)} corresponding to an input of "
             f"type {expected}, so the shapes do not match"
         )
-    tensor = tensor_of(array).to(type.dtype)
-    return tensor.conj() if tensor.is_complex() else tensor
+    return conjugate(tensor_of(array).to(type.dtype))
 
 
 def _converted(pullback: Callable[..., Any], result: Any) -> tree.Partial:
