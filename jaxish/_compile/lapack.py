@@ -9,6 +9,7 @@ import ctypes
 import functools
 import pathlib
 import re
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -34,12 +35,17 @@ def tables_of(text: str) -> str:
 
 def connect(library: ctypes.CDLL) -> None:
     """Tell a library of native code where the routines are, if it calls any."""
-    for name, count, places in (("routines", _COUNT, _places), ("products", 2, _products)):
-        try:
-            table = (ctypes.c_void_p * count).in_dll(library, name)
-        except ValueError:
-            continue
-        table[:] = places()
+    fill(library, "routines", _COUNT, _places)
+    fill(library, "products", 2, _products)
+
+
+def fill(library: ctypes.CDLL, table: str, count: int, places: Callable[[], Sequence[int | None]]) -> None:
+    """Put places in memory into a table of a library, if it has that one."""
+    try:
+        found = (ctypes.c_void_p * count).in_dll(library, table)
+    except ValueError:
+        return
+    found[:] = places()
 
 
 @functools.cache

@@ -35,11 +35,7 @@ def tables_of(text: str) -> str:
 
 def connect(library: ctypes.CDLL) -> None:
     """Tell a library of native code where MKL's routines are, if it calls any."""
-    try:
-        table = (ctypes.c_void_p * len(_ROUTINES)).in_dll(library, "transforms")
-    except ValueError:
-        return
-    table[:] = _places()
+    lapack.fill(library, "transforms", len(_ROUTINES), _places)
 
 
 @functools.cache
@@ -58,6 +54,8 @@ def _transformed(
     mirrors: bool = False,
 ) -> Value:
     """Return the transform of x along `dims`, the last of which is the one that is halved if either side is real."""
+    if not dims:
+        return x
     if not all(_places()) or math.prod(shape) == 0:
         raise Unsupported("a transform without MKL, or of nothing")
     wanted = [d % len(shape) for d in dims]
@@ -77,18 +75,6 @@ def _transformed(
     return permute(shape, in_buffer(name, tuple(made), dtype), back)
 
 
-def _of_complex(
-    emitter: Emitter,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    x: Value,
-    dims: Sequence[int],
-    norm: int,
-    forward: bool,
-) -> Value:
-    return _transformed(emitter, shape, dtype, x, dims, norm, forward) if dims else x
-
-
 def _of_real(
     emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dims: Sequence[int], norm: int, half: bool
 ) -> Value:
@@ -99,11 +85,11 @@ def _to_real(
     emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dims: Sequence[int], norm: int, size: int
 ) -> Value:
     *others, last = dims
-    x = _of_complex(emitter, x.shape, x.dtype, x, others, norm, forward=False)
+    x = _transformed(emitter, x.shape, x.dtype, x, others, norm, forward=False)
     return _transformed(emitter, shape, dtype, x, [last], norm, forward=False)
 
 
-STATEMENTS = {"_fft_c2c": _of_complex, "_fft_r2c": _of_real, "_fft_c2r": _to_real}
+STATEMENTS = {"_fft_c2c": _transformed, "_fft_r2c": _of_real, "_fft_c2r": _to_real}
 _TABLE = f"void* transforms[{len(_ROUTINES)}];\n"
 PRELUDE = (
     f'extern "C" void* transforms[{len(_ROUTINES)}];\n'

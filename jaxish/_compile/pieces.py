@@ -29,13 +29,11 @@ from . import layouts, loop_nodes, onednn
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
 _MOST_ELEMENTS = 1 << 24  # of an array: beyond, what a piece keeps to its end takes too much memory
 _MOST_OF_SMALL = 1 << 16  # elements of an array: beyond, it matters how many passes over memory there are
-_MOST_OF_MATRIX = (
-    6 * 6
-)  # elements: what moves bodies in space. Larger ones are of layers, and pieces end where these do
+# Elements of what moves bodies in space. Larger matrices are of layers, and pieces end where these do.
+_MOST_OF_MATRIX = 6 * 6
 _MANY, _TIMES = 100, 3  # nodes, and how often each is there, for which pieces are compiled in less time than a graph
-_MOST_OF_PRODUCT = (
-    1 << 24
-)  # multiplications: 0.3 ms, in which nothing can interrupt it. Beyond, a call of torch's does not matter
+# Multiplications: some 0.4 ms, in which nothing can interrupt it. Beyond, a call of torch's does not matter.
+_MOST_OF_PRODUCT = 1 << 24
 _PRODUCTS = (aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default)
 
 
