@@ -148,7 +148,22 @@ def of_neighbours(xp):
     return function
 
 
+def side_by_side(xp):
+    """Columns that are set one next to the other, of which others are made."""
+
+    def function(x):
+        a, b = x[:, 0], x[:, -1]
+        three = xp.numpy.stack([b - a, a * (2 - b), xp.numpy.where(a > b, a, 1.0)], axis=1)
+        four = xp.numpy.concatenate([three[:, :1] * x[:, :1], three], axis=1)
+        eight = xp.numpy.stack([*(four.T * 2), *xp.numpy.tanh(four.T)], axis=1)
+        flags = xp.numpy.stack([a > 0, b > 0], axis=1)
+        return three * 2 + three[:, 2:], four, eight, flags, (eight**2).sum(1), eight[:, 3:8] + eight[:, 0:1]
+
+    return function
+
+
 PROGRAMS = [
+    side_by_side,
     of_neighbours,
     of_three_dimensions,
     padded,
@@ -275,6 +290,14 @@ def test_a_large_program_runs_in_blocks(automatic):
     wanted = jax.jit(standardized(jax))(x)
     np.testing.assert_allclose(compiled.run(torch.tensor(x))[0], wanted, rtol=1e-4, atol=1e-4)
     assert loop_sources.graph_source(graph, most_elements=1 << 24).is_parallel
+
+
+def test_columns_are_set_in_one_loop():
+    x = np.ones((6000, 3), np.float32)
+    text = source_of(lambda x: jaxish.numpy.stack([x[:, 1] - x[:, 0], x[:, 2] * 2, x[:, 0]], axis=1) * x, x)
+    assert text.count("for (int i") == 2 and "for (int block" in text
+    flags = np.array([[True, False, True], [False, False, True]])
+    agree(lambda j: j.jit(lambda x: j.numpy.stack([*x.T, x[:, 0] ^ x[:, 2]], axis=1))(flags))
 
 
 def test_blocks_are_not_cut_where_they_begin():

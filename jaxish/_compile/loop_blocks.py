@@ -25,6 +25,7 @@ _MOST_LOCAL = 1 << 18  # bytes of a block's own arrays, and of parts of folds: a
 _OUTER = re.compile(r"for \(int i0 = 0; i0 < (\d+); \+\+i0\) ")
 _INNER = re.compile(r"for \(int (i\d+) = 0; \1 < (\d+); \+\+\1\) ")
 _STORE = re.compile(r"(\w+)\[([^\[\]]*)\] = ")
+_ALSO = re.compile(r", \w+\[[^\[\]]*\] = ")  # other elements of the row that a statement sets
 _COUNT = re.compile(r"(?:; \w+ < |\b(?:folded|place_of_most)<)(\d+)")
 _LAMBDA = r"\[\][^{]*\{[^}]*\}"
 _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ return (.*); \}}\)(.*);")
@@ -91,7 +92,7 @@ def _may_come_before(line: str, group: "_Group") -> bool:
 
 def _work(line: str) -> int:
     """Return how many elements the loops of a statement read or set."""
-    return math.prod(map(int, _COUNT.findall(line)))
+    return math.prod(map(int, _COUNT.findall(line))) * (1 + len(_ALSO.findall(line)))
 
 
 def _times(text: str, number: int) -> str:
@@ -240,7 +241,8 @@ def _member(line: str) -> _Statement | None:
     store = _STORE.match(line, place)
     if store is None:
         return None
-    target, index, value = store[1], store[2], line[store.end() :]
+    target, index = store[1], store[2]
+    value = _ALSO.sub(", ", line[store.end() :])
     if _goes_across(value, _INNER.findall(line[: store.start()])):
         return None
     onto = _ONTO.fullmatch(value)

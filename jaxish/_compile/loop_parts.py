@@ -27,13 +27,18 @@ def _joined(
 ) -> Value:
     """Emit a buffer of `shape` filled with parts, each from its place along `dim` on."""
     target = emitter.declared(shape, dtype)
-    for part, start in parts:
-        index = [f"i{d}" for d in range(len(shape))]
+
+    def store(index: Sequence[str], part: Value, start: int) -> str:
         place = [f"({i}+{start})" if d == dim else i for d, i in enumerate(index)]
-        emitter.lines.append(
-            f"{loops_over(index, part.shape)}{target}[{flat_index(place, shape)}] = "
-            f"{element_of(part, index, part.shape, dtype)};"
-        )
+        return f"{target}[{flat_index(place, shape)}] = {element_of(part, index, part.shape, dtype)}"
+
+    index = [f"i{d}" for d in range(len(shape))]
+    columns = dim == len(shape) - 1 and all(part.shape[dim] == 1 for part, _ in parts)
+    if columns and len(parts) in _TOGETHER:
+        stores = [store([*index[:dim], "0"], part, start) for part, start in parts]
+        emitter.lines.append(f"{loops_over(index[:dim], shape[:dim])}{', '.join(stores)};")
+    else:
+        emitter.lines += [f"{loops_over(index, part.shape)}{store(index, part, start)};" for part, start in parts]
     return Value(shape, dtype, lambda i: f"{target}[{flat_index(i, shape)}]")
 
 
@@ -183,6 +188,7 @@ def _slice_in(
 
 
 _MOST_READ = 3  # parts: loops over them are compiled by themselves
+_TOGETHER = (2, 3, 4, 8)  # elements of a row that are set in one loop: so many GCC (12) weaves into vectors
 
 STATEMENTS = {"cat": _cat, "stack": _stack}
 
