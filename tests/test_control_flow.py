@@ -319,6 +319,19 @@ def test_the_gradient_of_a_scan_stacks_only_what_going_back_reads():
     assert _carries_read(backward, scan.consts, scan.carries) == []
 
 
+def test_of_what_going_back_reads_transposed_the_gradient_of_a_scan_stacks_the_original():
+    import jaxish
+
+    def loss(w, u, xs):
+        return jaxish.lax.scan(lambda h, x: (jaxish.numpy.tanh(h @ w + x @ u), None), xs[0], xs)[0].sum()
+
+    xs, w = np.ones((7, 5, 4), np.float32), np.ones((4, 4), np.float32)
+    gradient = jaxish.jit(jaxish.grad(loss, (0, 1))).trace(w, w, xs)._program.closed.graph
+    forward = next(n for n in gradient.module.graph.nodes if hasattr(n.target, "carries"))
+    # The results of tanh and the carries; xs are there, and only h.T and x.T are read.
+    assert [tuple(found.shape) for found in forward.meta["val"]] == [(5, 4), (7, 5, 4), (7, 5, 4)]
+
+
 def raised(program, jax):
     with pytest.raises(Exception) as caught:
         program(jax)

@@ -57,7 +57,7 @@ def split(
     with cotangents of the differentiable results only. The residuals are all values that go back needs, or those for
     which `save` says so: the backward half computes the others again. Values that depend on the first `constants`
     inputs only are computed again too: a loop would save them once per step. Without `views` what they are views of is
-    saved: halves that run compiled would copy a view, to have it laid out.
+    saved, unless it is larger: halves that run compiled would copy a view, to have it laid out.
     """
     wanted = tuple(wanted)
     key = ("split", wanted, save, constants, views)
@@ -138,14 +138,17 @@ def _spelled_out(half: Graph) -> Graph:
 
 
 def _base(node: fx.Node, written: set[int]) -> fx.Node:
-    """Return what `node` is a view of; itself, where it is none."""
+    """Return what `node` is a view of, unless that has more elements; itself, where it is none."""
+    found = node
     while _is_tensor(node) and node.op == "call_function" and len(node.all_input_nodes) == 1:
         (source,) = node.all_input_nodes
         memory = storage_of(node.meta["val"])
         if not _is_tensor(source) or storage_of(source.meta["val"]) != memory or memory in written:
             break
         node = source
-    return node
+        if node.meta["val"].numel() <= found.meta["val"].numel():
+            found = node
+    return found
 
 
 def _is_tensor(node: fx.Node) -> bool:

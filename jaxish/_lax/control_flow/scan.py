@@ -256,7 +256,7 @@ def _reverse(scan: Scan, wanted: tuple[bool, ...]) -> tuple[Graph, residuals.Rul
     count = len(body.out_types)
     carried = derived.carries_reached(body, wanted, consts, carries)
     follow = [*wanted[:consts], *carried, *wanted[consts + carries :]]
-    forward, backward = residuals.split(body, follow, constants=consts)
+    forward, backward = residuals.split(body, follow, constants=consts, views=False)
     saved = len(forward.out_types) - count
 
     read = _carries_read(backward, consts, carries)
