@@ -477,6 +477,43 @@ def test_what_is_the_same_in_all_steps_is_made_before_them():
     assert re.search(r"\bc0\[", before) and not re.search(r"\bc0\[", steps)
 
 
+def loops_that_stack(j, a, c, d):
+    e, forth = j.lax.scan(lambda e, i: (e * 0.9 + d * i, (e, e.sum(), d)), c, j.numpy.arange(3.0))
+    f, back = j.lax.scan(lambda e, x: (j.numpy.sin(e) + x, (e, x * 2)), c[0], d, reverse=True)
+    return (e, d + f), (forth, back)
+
+
+STACKED = {
+    "the new carry, twice, and the old one": lambda j, a, c, d: ((n := j.numpy.tanh(c * a), d * 0.5), (n, c, n, d + c[::-1])),
+    "carries that change places": lambda j, a, c, d: ((d, c), (d, c, c + d)),
+    "a carry that stays, and constants": lambda j, a, c, d: ((c, d + c), (c, j.numpy.exp(a), a.sum(), 3)),
+    "a carry in which elements are set": lambda j, a, c, d: ((c.at[2].set(d[0]), d * a), (c, c.at[2].set(d[0]), c[2])),
+    "one in which they are set in both": lambda j, a, c, d: ((n := c.at[1].add(d[1]), n.at[0].set(a[0])), (n, d[:1])),
+    "what loops within stack": loops_that_stack,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(5,), (150, 70)])
+@pytest.mark.parametrize("name", STACKED)
+def test_what_a_scan_stacks(name, size, refused):
+    a, c, d = np.random.default_rng(2).uniform(-1, 1, (3, *size)).astype(np.float32)
+    agree(
+        lambda j: j.jit(lambda a, c, d: j.lax.scan(lambda cd, _: STACKED[name](j, a, *cd), (c, d), None, length=4))(
+            a, c, d
+        ),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    assert not refused
+
+
+def test_what_is_stacked_is_computed_once_and_in_place():
+    x = np.ones((200, 100), np.float32)
+    text = source_of(lambda c: jaxish.lax.scan(lambda c, _: ((n := jaxish.numpy.tanh(c), n)), c, None, length=3), x)
+    steps = text[text.index("void loop") :]
+    assert steps.count("tanh_") == 1 and "memory" not in steps
+
+
 def test_a_large_body_is_in_blocks_or_left_to_kernels():
     def scanned(step, size):
         x = np.ones((size, size), np.float32)

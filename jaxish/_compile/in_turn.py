@@ -23,21 +23,20 @@ _WORD = 8
 
 # A step is the place of its function, whether it runs in threads, how many arrays it takes and fills, and for each of these
 # its number among those given, or, as a negative number, how far into the block it lies. There what a function is given comes first.
-SOURCE = rf"""extern "C" void in_turn(const int64_t* given) {{
+SOURCE = r"""extern "C" void in_turn(const int64_t* given) {
   const int64_t threads = given[1], *step = (const int64_t*)given[2], *const end = step + given[3];
-  const Memory memory(given[4] + {_LINE});
-  char* const block = (char*)(((uintptr_t)memory.place + {_LINE - 1}) / {_LINE} * {_LINE});
-  int64_t* const call = (int64_t*)block;
+  const Memory memory(given[4]);
+  int64_t* const call = (int64_t*)memory.place;
   call[0] = 1;
-  while (step < end) {{
+  while (step < end) {
     const auto function = (void (*)(const int64_t*))step[0];
     const int64_t count = step[2];
     call[1] = step[1] ? threads : 1;
-    for (int64_t i = 0; i < count; ++i) call[2 + i] = step[3 + i] < 0 ? (int64_t)(block - step[3 + i]) : given[5 + step[3 + i]];
+    for (int64_t i = 0; i < count; ++i) call[2 + i] = step[3 + i] < 0 ? (int64_t)(memory.place - step[3 + i]) : given[5 + step[3 + i]];
     function(call);
     step += 3 + count;
-  }}
-}}
+  }
+}
 """
 
 

@@ -14,6 +14,7 @@ from torch import fx
 
 from .._core.graph import Graph, TensorType
 from .loop_emitter import Emitter, carry_over
+from .loop_operators import C_TYPES
 from .loop_values import CallsHost, Value, in_buffer
 
 IS_LONG, CALLS_HOST = 1, 2  # why a function gives up
@@ -76,11 +77,15 @@ def _scan(emitter: Emitter, node: fx.Node, loop: Any, inputs: Sequence[Value]) -
     emitter.work += length * body.work
     y_types = loop.body.out_types[loop.carries :]
     ys = [emitter.declared((length, *t.shape), t.dtype) for t in y_types]
-    rows = [f"({y}+{place}*{math.prod(t.shape)})" for y, t in zip(ys, y_types, strict=True)]
+    rows = [f"{y}_row" for y in ys]
     emitter.lines += [
         *body.fixed,
         f"for (int {step} = 0; {step} < {length}; ++{step}) {{",
         f"const int {place} = {f'{length - 1} - {step}' if loop.reverse else step};",
+        *(
+            f"{C_TYPES[t.dtype]}* __restrict__ const {row} = {y}+{place}*{math.prod(t.shape)};"
+            for row, y, t in zip(rows, ys, y_types, strict=True)
+        ),
         *body.lines,
         *carry_over([*rows, *names], [*results[loop.carries :], *results[: loop.carries]]),
         "}",

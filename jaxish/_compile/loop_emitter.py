@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from operator import getitem
 from typing import Any
 
@@ -135,23 +136,30 @@ class Emitter:
     def emit(self, inputs: Sequence[Value], carries: range = range(0)) -> list[Value]:
         """Append the statements that compute the body's results from `inputs`; return the results.
 
-        The first results are what the inputs `carries` become. Those that are updates of them are not stored.
+        The first results are what the inputs `carries` become. Those that are updates of them are not stored, and no others
+        need be: they are read before the carries become others.
         """
         found = self.computed_from(inputs, carries)
         kept = [v.is_update_of(c) for v, c in zip(found, inputs[carries.start : carries.stop], strict=False)]
-        return self.settled(found, [*kept, *[False] * (len(found) - len(kept))])
+        others = [self._read_in_each_step(v) for v in found[len(kept) :]]
+        return [*self.settled(found[: len(kept)], kept), *others]
+
+    def _read_in_each_step(self, value: Value) -> Value:
+        if not self.changes(value.text):
+            return self.stored(value)
+        self.work += math.prod(value.shape)
+        return replace(value, place=None, updates=())
 
     def emit_into(self, inputs: Sequence[Value], places: Sequence[str]) -> None:
         """Append the statements that compute the body's results at `places`, which lie apart from all that is read."""
         found = self.computed_from(inputs)
-        found = [self.held(v) if found.count(v) > 1 else v for v in found]
         left = [i for i, value in enumerate(found) if not self._lies_at(places[i], value)]
         self.lines += carry_over([places[i] for i in left], [found[i] for i in left])
 
     def _lies_at(self, place: str, value: Value) -> bool:
         """Have the array that a value is read from be at `place`, if it is one of this step's and nowhere else yet."""
-        name = (beginning(value) or "").removesuffix("[")
-        if value.is_held and (line := self._arrays.pop(name, None)) is not None:
+        name = self._array_of(value)
+        if name is not None and (line := self._arrays.pop(name, None)) is not None:
             self.lines[line] = f"{C_TYPES[value.dtype]}* __restrict__ const {name} = {place};"
             return True
         return False
@@ -179,13 +187,20 @@ class Emitter:
             elif node.op not in ("placeholder", "output"):
                 raise Unsupported(node.op)
         (found,) = nodes.output_node().args
-        return [self.values[n] for n in ([found] if isinstance(found, fx.Node) else found)]  # pyright: ignore
+        results = [self.values[n] for n in ([found] if isinstance(found, fx.Node) else found)]  # pyright: ignore
+        assert [(v.shape, v.dtype) for v in results] == [(t.shape, t.dtype) for t in self.body.out_types]
+        once = {v: self.held(v) for v, n in Counter(results).items() if n > 1 and v.place is None}
+        return [once.get(v, v) for v in results]
 
     def settled(self, found: Sequence[Value], kept: Sequence[bool]) -> list[Value]:
         """Store results, but for those that are kept as updates: from there on nothing is read of what they update."""
-        results = [v if k else self.stored(v) for v, k in zip(found, kept, strict=True)]
-        assert [(v.shape, v.dtype) for v in results] == [(t.shape, t.dtype) for t in self.body.out_types]
-        return results
+        return [
+            v if k or self._array_of(v) in self._arrays else self.stored(v) for v, k in zip(found, kept, strict=True)
+        ]
+
+    def _array_of(self, value: Value) -> str | None:
+        """Return the name of the array whose elements a value has, in their order."""
+        return (beginning(value) or "").removesuffix("[") if value.is_held else None
 
     def within(self, body: Graph, changing: Collection[str] | None = None) -> "Emitter":
         """Return an emitter of what is a part of this step."""

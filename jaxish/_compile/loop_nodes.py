@@ -274,7 +274,7 @@ def _spelled(emitter: Emitter, node: fx.Node) -> list[Value]:
     inner = emitter.within(body)
     results = inner.emit(operands)
     emitter.lines += inner.lines
-    return results
+    return [emitter.held(v) for v in results]
 
 
 def _same_bits(emitter: Emitter, shape: tuple[int, ...], x: Value, dtype: torch.dtype) -> Value:

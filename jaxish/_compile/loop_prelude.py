@@ -95,10 +95,11 @@ static inline float tanh_(float x) {  // XLA's
   return std::abs(x) < float(@TANH_IS_LINEAR@) ? x : y * polynomial(top, y * y) / polynomial(bottom, y * y);
 }
 static inline double tanh_(double x) { return tanh(x); }
-struct Memory {  // for the arrays of a call
+struct Memory {  // for the arrays of a call, from the beginning of a line of the cache on
+  void* const given;
   char* const place;
-  explicit Memory(size_t bytes) : place((char*)std::malloc(bytes)) {}
-  ~Memory() { std::free(place); }
+  explicit Memory(size_t bytes) : given(std::malloc(bytes + 63)), place((char*)(((uintptr_t)given + 63) / 64 * 64)) {}
+  ~Memory() { std::free(given); }
 };
 // Distances that the compiler does not know: it turns a pair of known shifts into a rotation, for which it has no
 // vectors (GCC 12), and a threefry takes four times as long.

@@ -147,14 +147,15 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         declared.append(_copied(i, consts + i, types[consts + i]))
     y_types = body.out_types[carries:]
     declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
-    stores = carry_over([f"(y{i}+step*{_size(t)})" for i, t in enumerate(y_types)], results[carries:])
+    rows = [f"{C_TYPES[t.dtype]}* __restrict__ const r{i} = y{i} + step*{_size(t)};" for i, t in enumerate(y_types)]
+    stores = carry_over([f"r{i}" for i in range(len(y_types))], results[carries:])
     stores += carry_over([f"s{i}" for i in range(carries)], results[:carries])
     blocks = _in_blocks([*emitter.lines, *stores], emitter)
     text = _function(
         len(sizes),
         [*_HOW, *declared, *emitter.fixed],
         "for (int64_t n = 0; n < length; ++n)",
-        ["const int64_t step = reverse ? length - 1 - n : n;", *blocks.lines],
+        ["const int64_t step = reverse ? length - 1 - n : n;", *rows, *blocks.lines],
         emitter.memory,
     )
     carried = range(consts, head)
@@ -222,9 +223,8 @@ def graph_source(
     blocks = loop_blocks.blocked(emitter.lines)
     if blocks.are_parallel:
         declared.append("const int threads = given[1];")
-    memory = emitter.memory if any("memory.place" in line for line in blocks.lines) else 0
     loop = "for (int64_t n = 0; n < length; ++n)"
-    text = _function(len(sizes), declared, loop, blocks.lines, memory, name=function)
+    text = _function(len(sizes), declared, loop, blocks.lines, emitter.memory, name=function)
     return Source(
         text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops,
         is_parallel=blocks.are_parallel, in_rows=blocks.share,
@@ -308,11 +308,12 @@ def _function(
         f"const int32_t shift_{d} = shifts[{d}];"
         for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
     ]
+    is_in_memory = any("memory.place" in part for part in (*declared, text))
     given = [
         *([] if caller else ["const int64_t length = given[0];"]),
         "const void* const* in = (const void* const*)(given + 2);",
         f"void* const* out = (void* const*)in + {inputs};",
-        *([f"const Memory memory({memory});"] if memory else []),
+        *([f"const Memory memory({memory});"] if is_in_memory else []),
     ]
     head = _aligned("\n  ".join([*given, *shifts, *declared]))
     signature = _PART if caller else _WHOLE.format(name)
