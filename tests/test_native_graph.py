@@ -1,6 +1,7 @@
 """Small graphs as one C++ function: what the default tier runs them by."""
 
 import dataclasses
+import functools
 import gc
 import re
 import subprocess
@@ -627,3 +628,38 @@ def test_what_torch_puts_off_is_in_memory_where_compiled_code_reads_it(name, tie
             for _ in range(3):
                 for found, value in zip(jax.tree.leaves(function(jaxish.numpy.asarray(z))), wanted, strict=True):
                     np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6)
+
+
+def loops_with_vectors(source: loop_sources.Source, folder) -> int:
+    text = folder / "function.cpp"
+    text.write_text(source.text)
+    compiler = machine.compiler()
+    assert compiler is not None
+    command = [*loop_compiler._command(compiler, source.text), "-fopt-info-vec-optimized", str(text), "-o"]
+    said = subprocess.run([*command, str(folder / "function.so")], capture_output=True, text=True, check=True).stderr
+    own = source.text[: -len(source.function)].count("\n")
+    lines = {int(line) for line in re.findall(r"function\.cpp:(\d+):\d+: optimized: loop vectorized", said)}
+    return sum(line > own for line in lines)
+
+
+MASKED = {
+    "chosen": lambda mask, x: torch.where(mask, x, 0.0),
+    "both": lambda mask, x: torch.where(mask & (x > 0), x, -x),
+    "converted": lambda mask, x: mask.to(x.dtype) * x,
+    "denied": lambda mask, x: ~mask,
+}
+
+
+@pytest.mark.skipif("g++" not in str(machine.compiler()), reason="GCC says which loops have vectors")
+@pytest.mark.parametrize("function", MASKED.values(), ids=MASKED)
+def test_what_reads_booleans_from_memory_has_vectors(function, tmp_path):
+    types = [graph.TensorType((1000,), dtype, torch.device("cpu")) for dtype in (torch.bool, torch.float32)]
+    body = graph.trace(lambda *x: [function(*x)], types).graph
+    assert loops_with_vectors(loop_sources.graph_source(body), tmp_path)
+
+
+@pytest.mark.skipif("g++" not in str(machine.compiler()), reason="GCC says which loops have vectors")
+def test_a_graph_of_many_arrays_has_vectors(tmp_path):
+    row = graph.TensorType((1000,), torch.float32, torch.device("cpu"))
+    body = graph.trace(lambda *rows: [functools.reduce(torch.add, rows)], [row] * 12).graph
+    assert loops_with_vectors(loop_sources.graph_source(body), tmp_path)

@@ -49,6 +49,8 @@ def element_of(operand: Any, index: Sequence[str], shape: Sequence[int], dtype: 
     if operand.dtype.is_complex and not dtype.is_complex and dtype is not torch.bool:
         raise Unsupported(f"{operand.dtype} as {dtype}")
     text = operand.load(broadcast(index, operand.shape))
+    if operand.dtype is torch.bool and text.endswith("]"):
+        text = f"truth({text})"
     return text if operand.dtype is dtype else f"convert<{C_TYPES[dtype]}>({text})"
 
 

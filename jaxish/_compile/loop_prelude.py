@@ -124,6 +124,8 @@ FUNCTION minimum(T a, T b) { const T least = a < b ? a : b; return a != a ? a : 
 template <int n, class T> static inline std::enable_if_t<std::is_floating_point_v<T>, T> power(T x) {
   return n < 0 ? 1 / power<-n>(x) : n == 3 ? x * x * x : n == 2 ? x * x : x;
 }
+// A boolean in memory, read as the byte that it is: GCC 12 has no vectors for what chooses or computes by a `bool` from there.
+static inline bool truth(const bool& kept) { return same_bits<uint8_t>(kept) != 0; }
 FUNCTION either(bool first, T a, T b) { return first ? a : b; }  // both computed, for all of a vector
 FUNCTION tanh_backward(T cotangent, T y) { return cotangent * (1 - y * y); }
 FUNCTION sigmoid_backward(T cotangent, T y) { return cotangent * (1 - y) * y; }
