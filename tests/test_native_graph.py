@@ -10,6 +10,7 @@ import time
 import jax
 import numpy as np
 import pytest
+import scipy.special
 import torch
 from oracle import agree
 
@@ -635,8 +636,9 @@ def loops_with_vectors(source: loop_sources.Source, folder) -> int:
     text.write_text(source.text)
     compiler = machine.compiler()
     assert compiler is not None
-    command = [*loop_compiler._command(compiler, source.text), "-fopt-info-vec-optimized", str(text), "-o"]
-    said = subprocess.run([*command, str(folder / "function.so")], capture_output=True, text=True, check=True).stderr
+    options = ["-fopt-info-vec-optimized", str(text), *loop_compiler._VECTORS, "-o", str(folder / "function.so")]
+    command = [*loop_compiler._command(compiler, source.text), *options]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     own = source.text[: -len(source.function)].count("\n")
     lines = {int(line) for line in re.findall(r"function\.cpp:(\d+):\d+: optimized: loop vectorized", said)}
     return sum(line > own for line in lines)
@@ -663,3 +665,21 @@ def test_a_graph_of_many_arrays_has_vectors(tmp_path):
     row = graph.TensorType((1000,), torch.float32, torch.device("cpu"))
     body = graph.trace(lambda *rows: [functools.reduce(torch.add, rows)], [row] * 12).graph
     assert loops_with_vectors(loop_sources.graph_source(body), tmp_path)
+
+
+@pytest.mark.skipif("g++" not in str(machine.compiler()), reason="GCC says which loops have vectors")
+def test_gamma_functions_have_vectors(tmp_path):
+    row = graph.TensorType((1000,), torch.float32, torch.device("cpu"))
+    body = graph.trace(lambda x: [torch.lgamma(x) + torch.where(x > 0, torch.digamma(x), 0.0)], [row]).graph
+    assert loops_with_vectors(loop_sources.graph_source(body), tmp_path)
+
+
+def test_logarithms_of_gamma_functions_are_those_of_scipy():
+    draws = np.random.default_rng(7)
+    spread = [draws.uniform(-30, 30, 1000), 1 + draws.normal(size=500) / 1000, 2 + draws.normal(size=500) / 1000]
+    sizes = 10 ** draws.uniform(-44, 36, 1000)
+    special = [0.0, -0.0, 1, 2, -1, -7, np.inf, np.nan, 1e-45, -1e-45, 0.5, -0.5, -1e30]
+    x = np.concatenate([*spread, sizes, -sizes, special]).astype(np.float32)
+    with config.jit_tier("compiled"):
+        found = jaxish.jit(lambda x: jaxish.lax.lgamma(x) + 0)(x)
+    np.testing.assert_allclose(found, scipy.special.gammaln(x.astype(np.float64)), rtol=1.2e-7, atol=1e-45)

@@ -95,7 +95,7 @@ OPERATORS = {
     "rsqrt": Operator({"f": "1 / std::sqrt({0})", "c": "1 / sqrt_({0})"}),
     "logaddexp": _floating("logaddexp({0}, {1})"),
     "logaddexp2": _floating("logaddexp2({0}, {1})"),
-    "digamma": _floating("digamma({0})"),
+    "digamma": _floating("digamma_({0})"),
     "nan_to_num": _floating("nan_to_num({0})"),
     "ldexp": _floating("{0} * exp2_({1})"),
     "hypot": _floating("hypot_({0}, {1})"),

@@ -140,8 +140,27 @@ FUNCTION nan_to_num(T a) {
   constexpr T most = std::numeric_limits<T>::max();
   return is_nan(a) ? T(0) : a > most ? most : a < -most ? -most : a;
 }
-static inline float lgamma_(float x) { int sign; return lgammaf_r(x, &sign); }  // the others write to a global variable
-static inline double lgamma_(double x) { int sign; return lgamma_r(x, &sign); }
+static inline double lgamma_(double x) { int sign; return lgamma_r(x, &sign); }  // the other writes to a global variable
+template <int steps> static inline double risen(double& x) {  // to 10; returns the product of what it was
+  if constexpr (steps == 0) return 1;
+  else {
+    const bool is_near = x < 10;
+    const double part = is_near ? x : 1;
+    x = is_near ? x + 1 : x;
+    return risen<steps - 1>(x) * part;
+  }
+}
+static inline float lgamma_(float given) {  // in vectors, which no library has: by its recurrence, its series, and reflection below 0.5
+  const double x = given, turned = std::abs(sin_(M_PI * (x - std::trunc(x))));
+  const bool is_below = x < 0.5;
+  double above = is_below ? 1 - x : x;
+  const double product = risen<10>(above), y = 1 / above, square = y * y;
+  const double series = y * (1. / 12 - square * (1. / 360 - square * (1. / 1260 - square * (1. / 1680 - square * (1. / 1188 -
+                        square * (691. / 360360))))));
+  const double found = (above - 0.5) * log_(above) - above + 0.91893853320467274178 + series;
+  const double rest = log_(is_below ? M_PI * product / turned : product), known = is_below ? rest - found : found - rest;
+  return std::abs(x) == Inf ? Inf : std::abs(known) < 1e-12 ? 0 : known;  // at one and two; beside them it is 3e-8
+}
 template <int end, int steps = end / 2> static inline double reciprocals(double& x) {  // of x, x + 1, ... up to `end`, two at a time
   if constexpr (steps == 0) return 0;
   else {
@@ -157,7 +176,7 @@ template <int end> static inline double digamma_of(double x) {  // by its recurr
                         (691. / 32760 - y / 12))))));
   return log_(x) - (0.5 / x + series + near);
 }
-FUNCTION digamma(T given) {  // by reflection where it is negative
+FUNCTION digamma_(T given) {  // by reflection where it is negative
   const double x = given, part = x - std::trunc(x), turned = tan_(M_PI * part);
   const bool is_below = x < 0, is_pole = is_below & (part == 0);
   const double mirrored = (is_below ? -M_PI : 0) / (is_below ? turned : 1), above = is_below ? 1 - x : x == 0 ? 1 : x;
