@@ -683,3 +683,26 @@ def test_logarithms_of_gamma_functions_are_those_of_scipy():
     with config.jit_tier("compiled"):
         found = jaxish.jit(lambda x: jaxish.lax.lgamma(x) + 0)(x)
     np.testing.assert_allclose(found, scipy.special.gammaln(x.astype(np.float64)), rtol=1.2e-7, atol=1e-45)
+
+
+FLATTENED = {
+    "rolled": lambda np, x: (4 * x - np.roll(x, 1, 0) - np.roll(x, -1, -1)).reshape(-1) * 2,
+    "transposed": lambda np, x: (np.swapaxes(x, 0, -1) + 1).reshape(-1),
+    "joined": lambda np, x: np.concatenate([x, x[..., 1:]], -1).reshape(-1) * 2,
+    "in part": lambda np, x: np.pad(x[1:].reshape(-1) * 2, (3, 2)),
+}
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (33, 17), (17, 33), (20, 3), (9, 20, 33), (1, 300), (0, 40)], ids=str)
+@pytest.mark.parametrize("name", FLATTENED)
+def test_what_is_flattened_when_it_has_been_computed(name, shape):
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    with config.jit_tier("compiled"):
+        found = jaxish.jit(lambda x: FLATTENED[name](jaxish.numpy, x))(x)
+    np.testing.assert_array_equal(found, FLATTENED[name](np, x))
+
+
+def test_no_place_in_what_is_flattened_is_found_by_dividing():
+    rows = graph.TensorType((64, 48), torch.float32, torch.device("cpu"))
+    body = graph.trace(lambda x: [(x - torch.roll(x, 1, 1)).reshape(-1)], [rows]).graph
+    assert not re.search(r"[/%]48\b", loop_sources.graph_source(body).function)

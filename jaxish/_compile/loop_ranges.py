@@ -1,4 +1,4 @@
-"""Loops cut where the outcome of a test changes: a part that is set in an array, or what is around it.
+"""Loops cut where the outcome of a test changes: a part that is set in an array, or what is around it; and into rows.
 
 An element's expression asks where its index is. Within a range of indices the answer is the same for all, which GCC finds
 out by itself; then what is left has no branches, and vectors. The order of all elements is kept.
@@ -8,8 +8,11 @@ import itertools
 import math
 import re
 
+from .loop_unrolling import MOST_UNROLLED
+
 _HEAD = re.compile(r'(_Pragma\("GCC ivdep"\) )?for \(int (i\d+) = ([^;]*); \2 < ([^;]*); \+\+\2\) ')
 _TEST = re.compile(r"\((i\d+)\) >= (\d+) && \(\1\) < (\d+)\b")
+_ROW = re.compile(r"\((i\d+)\)([/%])(\d+)")
 _MOST_RANGES = 9  # of all loops of a statement together: each is compiled by itself
 _FEW = 256  # elements, for which branches do
 
@@ -22,6 +25,25 @@ def within(index: str, first: int, stop: int) -> str:
 def has_tests(text: str) -> bool:
     """Tell whether an expression asks where its index is."""
     return _TEST.search(text) is not None
+
+
+def in_rows(line: str) -> str:
+    """Return a statement that goes over an array as over a row of all elements, and finds their places in one of rows, in loops over these.
+
+    So arrays are flattened. A test of a place is one of an index then, and the elements of a row follow each other.
+    """
+    head = _HEAD.match(line)
+    if head is None or head[1] or not head[4].isdigit() or "for (" in line[head.end() :] or "{" in line:
+        return line
+    name, count, widths = head[2], int(head[4]), {int(width) for _, _, width in _ROW.findall(line)}
+    width = max(widths, default=count)
+    if len(widths) != 1 or count <= _FEW or count % width or width <= MOST_UNROLLED or head[3] != "0":
+        return line
+    inner = f"i{int(name[1:]) + 1}"
+    statement = _ROW.sub(lambda part: "@" if part[2] == "/" else inner, line[head.end() :])
+    statement = re.sub(rf"\b{name}\b", f"({name}*{width}+{inner})", statement).replace("@", name)
+    loops = [f"for (int {i} = 0; {i} < {n}; ++{i}) " for i, n in ((name, count // width), (inner, width))]
+    return f"{''.join(loops)}{statement}"
 
 
 def in_ranges(line: str) -> str:

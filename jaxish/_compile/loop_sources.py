@@ -19,7 +19,7 @@ from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
-from .loop_ranges import in_ranges
+from .loop_ranges import in_ranges, in_rows
 from .loop_unrolling import not_unrolled
 from .loop_values import Unsupported, Value, in_buffer
 
@@ -305,7 +305,7 @@ def _function(
     name: str = "loop",
 ) -> str:
     """Return the function of this name, or a part of it that the `caller` calls."""
-    text = _aligned("\n    ".join(not_unrolled(map(in_ranges, body))))
+    text = _aligned("\n    ".join(not_unrolled(in_ranges(in_rows(line)) for line in body)))
     shifts = [
         f"const int32_t shift_{d} = shifts[{d}];"
         for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
