@@ -294,6 +294,23 @@ def test_the_logarithm_of_a_softmax_is_one_for_each_row(compiled):
     agree(lambda j: j.jit(lambda x: j.nn.log_softmax(2 * x))(X), rtol=1e-5, atol=1e-5)
 
 
+READ_OFTEN = {
+    "by what is wider": lambda j, x: j.numpy.logaddexp(x, 0)[:, :, None] * x[0],
+    "by two, as a column": lambda j, x: (lambda y: (y + x.T, y * x.T))(j.numpy.tanh(x[0])[:, None]),
+    "by two, reversed": lambda j, x: (lambda y: (y + x, y * x))(j.scipy.special.xlogy(x[::-1], x)[::-1]),
+}
+
+
+@pytest.mark.parametrize("name", READ_OFTEN)
+def test_what_takes_long_is_computed_once_however_often_it_is_read(name, compiled):
+    program = READ_OFTEN[name]
+    text = loop_sources.graph_source(graph_of(lambda x: program(jaxish, x))).function
+    assert len(re.findall(r"(?:logaddexp|tanh_|xlogy)\(", text)) == 1
+    (line,) = [line for line in text.splitlines() if re.search(r"(?:logaddexp|tanh_|xlogy)\(", line)]
+    assert "int i2" not in line
+    agree(lambda j: j.jit(lambda x: program(j, x))(X), rtol=1e-5, atol=1e-6)
+
+
 def test_words_are_mixed_in_one_function(compiled):
     def mixed(j, x):
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):

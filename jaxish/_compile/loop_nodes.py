@@ -133,7 +133,8 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         is_wanted = math.prod(value.shape) == 1 or (len(node.users) > 1 and not _is_short_test(value))
         if is_wanted and value.place is None:
             value = emitter.stored(value)
-    if not value.is_held and value.place is None and len(value.text) > _LONG:
+    is_expression = not value.is_held and value.place is None
+    if is_expression and (len(value.text) > _LONG or (len(node.users) > 1 and value.takes_long)):
         value = emitter.stored(value)
     assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
     return value

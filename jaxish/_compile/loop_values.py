@@ -16,6 +16,12 @@ class CallsHost(Unsupported):
     """The body calls Python."""
 
 
+# A quotient, or a call of a function: the names of C++'s end in `_`, those that the prelude makes of such calls are listed.
+_TAKES_LONG = re.compile(
+    r"/|_\(|std::(?!abs)|(?:logaddexp2?|xlogy|power|magnitude|modulus|quotient|remainder_of)\("
+)
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor in C++: shape, dtype, and the expression of one element at given index expressions.
@@ -63,7 +69,7 @@ class Value:
     @property
     def takes_long(self) -> bool:
         """Whether an element is a quotient, or calls a function."""
-        return re.search(r"/|_\(|std::(?!abs)", self.text) is not None
+        return _TAKES_LONG.search(self.text) is not None
 
     @property
     def is_read(self) -> bool:
