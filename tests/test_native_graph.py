@@ -311,6 +311,31 @@ def test_what_takes_long_is_computed_once_however_often_it_is_read(name, compile
     agree(lambda j: j.jit(lambda x: program(j, x))(X), rtol=1e-5, atol=1e-6)
 
 
+EMPTY_PARTS = {
+    "a slice": lambda j, x: x[2:2],
+    "rows behind the last": lambda j, x: x[5:],
+    "odd ones of one": lambda j, x: x[:1][1::2],
+    "of complex numbers": lambda j, x: abs((x + 1j * x)[3:3]),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_PARTS)
+def test_derivatives_of_parts_without_elements_are_written_out(name, compiled):
+    part = EMPTY_PARTS[name]
+    gradient = lambda j: j.grad(lambda x: part(j, x).sum() + (x**2).sum())
+    loop_sources.graph_source(graph_of(gradient(jaxish)))
+    agree(lambda j: j.jit(gradient(j))(X))
+
+
+def test_the_gradient_of_an_associative_scan_of_complex_numbers_is_written_out(compiled):
+    def loss(j):
+        join = lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1])
+        return lambda x: abs(j.lax.associative_scan(join, (j.numpy.exp(1j * x), x + 0j))[1]).sum()
+
+    loop_sources.graph_source(graph_of(jaxish.grad(loss(jaxish))))
+    agree(lambda j: j.jit(j.grad(loss(j)))(X), rtol=1e-4, atol=1e-5)
+
+
 def test_words_are_mixed_in_one_function(compiled):
     def mixed(j, x):
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):

@@ -99,8 +99,10 @@ def _inserted(
 
     A part that has an element for each place, wanted or not, `is_everywhere`: it is read unasked, for all of a vector.
     """
-    if part.dtype is not dtype or not math.prod(part.shape):
-        raise Unsupported(f"a part of {part.dtype} and shape {part.shape}")
+    if part.dtype is not dtype:
+        raise Unsupported(f"a part of {part.dtype} in {dtype}")
+    if not math.prod(part.shape):  # as what an associative scan that halves its arrays leaves over
+        return filled(shape, dtype, 0) if x is None else x
 
     def load(index: Sequence[str]) -> str:
         test, inner = place(index)
