@@ -50,6 +50,16 @@ FUNCTIONS = {
     "reductions": lambda xp: lambda x: (x.sum(0), x.max(), x.prod(1), (x > 0).any()),
     "several and the same": lambda xp: lambda x: (x, x + 1, x),
     "nothing of it": lambda xp: lambda x: xp.numpy.arange(3.0) * 2,
+    "running extrema": lambda xp: (
+        lambda x: (
+            xp.lax.cummax(x, 1),
+            xp.lax.cummin(xp.numpy.log(x), 0, reverse=True),
+            xp.lax.cummin((9 * x).astype("uint8"), 1),
+            xp.lax.cummax(x > 1, 0),
+            xp.lax.cummax(x[:0], 0),
+            xp.lax.cummax((9 * x).astype("bfloat16"), 1),
+        )
+    ),
     "empty": lambda xp: lambda x: (x[:0] * 2, x[:0].sum(), xp.numpy.concatenate([x[:0], x])),
     "product": lambda xp: lambda x: xp.numpy.exp(x @ x.T / 9),
     "integers": lambda xp: lambda x: (xp.numpy.asarray(I) << 30, xp.numpy.asarray(I) // 3 - 7 % xp.numpy.asarray(I)),

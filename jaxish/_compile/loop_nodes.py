@@ -48,7 +48,10 @@ STATEMENTS: dict[str, Callable[..., Value]] = {
     **loop_indexing.STATEMENTS,
     **loop_parts.STATEMENTS,
 }
-SEVERAL: dict[str, Callable[..., list[Value]]] = loop_convolution.SEVERAL  # of several results
+SEVERAL: dict[str, Callable[..., list[Value]]] = {
+    **loop_convolution.SEVERAL,
+    **loop_reductions.SEVERAL,
+}  # of several results
 
 _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
 _SHORT = 200  # characters of an expression that is computed more than once

@@ -168,6 +168,16 @@ def _running(
     return _along(emitter, x, dim % len(shape), shape, dtype, f"{wide} total = {start};", step)
 
 
+def _running_extremum(name: str, emitter: Emitter, x: Value, dim: int) -> list[Value]:
+    """Return the extrema up to each element; not where they are, which nothing asks for."""
+    start, form = REDUCTIONS[name].start(x.dtype), OPERATORS[REDUCTIONS[name].step].form(x.dtype)
+    if start is None or form is None or not x.shape:
+        raise Unsupported(f"a running {name} of {x.dtype}")
+    kind, step = C_TYPES[x.dtype], f"most = {form.format('most', 'now')}; {{result}} = most;"
+    start = f"{kind} most = {start.replace('{T}', kind)};"
+    return [_along(emitter, x, dim % len(x.shape), x.shape, x.dtype, start, step)]
+
+
 def _softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
     powers, total = _softmax_parts(emitter, shape, dtype, x, dim)[1:]
     return _combined("div", powers, total)
@@ -203,4 +213,9 @@ STATEMENTS = {
     "logcumsumexp": functools.partial(_running, "logaddexp", "-Inf"),
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
+}
+
+SEVERAL = {
+    "cummax": functools.partial(_running_extremum, "amax"),
+    "cummin": functools.partial(_running_extremum, "amin"),
 }

@@ -131,7 +131,8 @@ CASES += [
         "iuf", [f"jnp.dot({_PAIR}, {_PAIR})", f"jnp.outer({_PAIR}, {_PAIR}).sum(1, dtype=a.dtype)[0]"], exact=False
     ),
     *_parts("iuf", [f"jnp.cumsum({_PAIR}, dtype=a.dtype)[1]", f"jnp.cumprod({_PAIR}, dtype=a.dtype)[1]"], exact=False),
-    *_parts("iuf", [f"jnp.tril({_SQUARE})[0, 1]", f"lax.cummax({_PAIR})[1]", f"jnp.sort({_PAIR})[0]"]),
+    *_parts("iuf", [f"jnp.tril({_SQUARE})[0, 1]", f"lax.cummax({_PAIR})[1]", f"lax.cummin({_PAIR})[1]"]),
+    *_parts("iuf", [f"jnp.sort({_PAIR})[0]"]),
     *_parts(
         "iuf", [f"({_PAIR} * jnp.arange(2, dtype=a.dtype))[1]", f"jnp.full_like({_PAIR}, 2)[0] + jnp.ones_like(a)"]
     ),
