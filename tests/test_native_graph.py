@@ -346,6 +346,20 @@ def test_the_gradient_of_an_associative_scan_of_complex_numbers_is_written_out(c
     agree(lambda j: j.jit(j.grad(loss(j)))(X), rtol=1e-4, atol=1e-5)
 
 
+def test_remainders_of_numbers_of_all_sizes_are_exact(compiled):
+    """Quotients of few digits are taken in float64: the others, infinities and NaN are left to the library of C."""
+    bits = np.random.default_rng(0).integers(0, 1 << 32, (2, 20_000), dtype=np.uint32)
+    bits[1, ::2] = (
+        (bits[0, ::2] & 0xFF800000) - (bits[1, ::2] % 31 << 23) + (bits[1, ::2] & 0x7FFFFF)
+    )  # near the former
+    x, y = bits.view(np.float32)
+    with np.errstate(invalid="ignore"):
+        wanted = np.fmod(x, y)
+    found = np.asarray(jaxish.jit(jaxish.lax.rem)(x, y))
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found[wanted == 0]), np.signbit(x[wanted == 0]))
+
+
 def test_words_are_mixed_in_one_function(compiled):
     def mixed(j, x):
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):

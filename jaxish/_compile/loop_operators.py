@@ -117,7 +117,7 @@ OPERATORS = {
     "div": _inexact("{0} / {1}"),
     "div trunc": Operator({"f": "std::trunc({0} / {1})", "iu": "quotient({0}, {1})"}),
     "div floor": Operator({"f": "float_floor_quotient({0}, {1})", "iu": "floor_quotient({0}, {1})"}),
-    "fmod": Operator({"f": "std::fmod({0}, {1})", "iu": "remainder_of({0}, {1})"}),
+    "fmod": Operator({"f": "fmod_({0}, {1})", "iu": "remainder_of({0}, {1})"}),
     "remainder": Operator({"f": "float_modulus({0}, {1})", "iu": "modulus({0}, {1})"}),
     "pow": Operator({"f": "pow_({0}, {1})", "iuc": "power({0}, {1})"}),
     "nextafter": _floating("std::nextafter({0}, {1})"),

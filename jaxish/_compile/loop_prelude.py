@@ -212,13 +212,19 @@ FUNCTION floor_quotient(T a, T b) {
   const T down = quotient(a, b), rest = remainder_of(a, b), below = subtract(down, T(1));
   return (b != 0) & (rest != 0) & ((rest < 0) != (b < 0)) ? below : down;
 }
+static inline double fmod_(double a, double b) { return fmod(a, b); }
+static inline float fmod_(float a, float b) {  // exact in doubles, up to quotients with which a product has more digits than these
+  const double times = double(a) / double(b);
+  if (!(std::abs(times) < 0x1p28 && std::abs(b) <= std::numeric_limits<float>::max())) return fmodf(a, b);
+  return std::copysign(float(a - std::trunc(times) * b), a);
+}
 FUNCTION float_modulus(T a, T b) {
-  T rest = std::fmod(a, b);
+  T rest = fmod_(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 FUNCTION float_floor_quotient(T a, T b) {
   if (b == 0) return a / b;
-  T rest = std::fmod(a, b), found = (a - rest) / b;
+  T rest = fmod_(a, b), found = (a - rest) / b;
   if (rest != 0 && (rest < 0) != (b < 0)) found -= 1;
   if (found == 0) return std::copysign(T(0), a / b);
   T down = std::floor(found);
