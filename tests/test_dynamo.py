@@ -18,6 +18,15 @@ jax.make_jaxpr(lambda w: jax.jvp(lambda w: loss(w, x), (w,), (w,)))(w)
 assert not {"torch._dynamo", "torch._inductor", "sympy"} & set(sys.modules)
 """
 
+EAGER = """
+import sys
+import jaxish as jax, jaxish.numpy as jnp
+
+w = jnp.ones(3)
+jax.jvp(lambda w: jnp.tanh(w) * 2, (w,), (w,)), jax.jacfwd(lambda w: jnp.tanh(w) * jnp.var(w))(w)
+assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
+"""
+
 COMMON = """
 import sys
 import jaxish as jax, jaxish.numpy as jnp
@@ -26,6 +35,7 @@ w, x = jnp.ones(3), jnp.ones((4, 3))
 jax.jit(jax.vmap(jax.grad(lambda w, x: (jnp.tanh(x @ w) ** 2).sum()), (None, 0)))(w, x[:, None])
 jax.jit(jax.grad(lambda x: jax.nn.glu(jax.nn.relu(x) ** 3 + jnp.triu(jnp.outer(x[0], x[1]))).sum()))(jnp.ones((4, 4)))
 jax.jit(lambda x, i: (x[i], jnp.argmax(x), x.at[i].add(1.0), jnp.where(x > 0, x, 0.0), jnp.kron(x, x)))(x, 1)
+jax.jit(lambda x: jax.lax.cond(x.sum() > 2, jnp.sin, jnp.cos, x))(x)
 jax.random.gamma(jax.random.key(0), 2.0, (3,)), jax.random.normal(jax.random.key(0), (50_000,)), x[jnp.arange(2), 0]
 assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
 """
@@ -100,7 +110,9 @@ def run(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("program", [TRACES, COMMON], ids=["traces", "common operators"])
+@pytest.mark.parametrize(
+    "program", [TRACES, EAGER, COMMON], ids=["traces", "forward mode outside of jit", "common operators"]
+)
 def test_tracing_does_not_import_it(program):
     done = run(program)
     assert done.returncode == 0, done.stderr

@@ -17,9 +17,7 @@ class CallsHost(Unsupported):
 
 
 # A quotient, or a call of a function: the names of C++'s end in `_`, those that the prelude makes of such calls are listed.
-_TAKES_LONG = re.compile(
-    r"/|_\(|std::(?!abs)|(?:logaddexp2?|xlogy|power|magnitude|modulus|quotient|remainder_of)\("
-)
+_TAKES_LONG = re.compile(r"/|_\(|std::(?!abs)|(?:logaddexp2?|xlogy|power|magnitude|modulus|quotient|remainder_of)\(")
 
 
 @dataclass(frozen=True)

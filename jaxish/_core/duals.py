@@ -19,7 +19,7 @@ from torch._functorch import eager_transforms
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from . import functorch, symbolic_shapes, symbolic_zeros  # noqa: F401  # kernels for zero tangents
+from . import dynamo, functorch, symbolic_shapes, symbolic_zeros  # noqa: F401  # kernels for zero tangents
 
 _lock = threading.Lock()  # held for no longer than it takes to count
 _calls = 0  # under way in all threads
@@ -55,7 +55,10 @@ def pushed(
     tangents: Sequence[Tensor],
 ) -> tuple[list[Tensor], list[Tensor | None], list[Tensor]]:
     """Return what `jvp` does, with None for derivatives that are zero whatever the values."""
-    with _dual_level(), _level() as level, functorch.forward_mode_enabled(True), symbolic_shapes.put_aside():
+    with (
+        _dual_level(), _level() as level, functorch.forward_mode_enabled(True),
+        symbolic_shapes.put_aside(), dynamo.put_off(),
+    ):  # fmt: skip
         duals = [forward_ad.make_dual(_whole(p), t, level=0) for p, t in zip(primals, tangents, strict=True)]
         _depth.calls += 1
         try:

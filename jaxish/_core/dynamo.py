@@ -79,6 +79,11 @@ def put_aside() -> Iterator[None]:
                 del sys.modules[_NAME]
 
 
+def put_off() -> contextlib.AbstractContextManager[None]:
+    """Within this context manager what torch decomposes as it is called does not import Dynamo, if nothing has."""
+    return put_aside() if _NAME not in sys.modules else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def _counted() -> Iterator[None]:
     thread = threading.get_ident()
