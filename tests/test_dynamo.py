@@ -18,6 +18,19 @@ jax.make_jaxpr(lambda w: jax.jvp(lambda w: loss(w, x), (w,), (w,)))(w)
 assert not {"torch._dynamo", "torch._inductor", "sympy"} & set(sys.modules)
 """
 
+DATA = """
+import sys
+import numpy as np
+import jaxish as jax, jaxish.numpy as jnp
+
+x = np.arange(12, dtype=np.float32).reshape(3, 4)
+jax.jit(lambda x: x.T + 1)(x), jax.jit(jax.grad(lambda x: x[np.array([0, 2])].sum()))(x)
+jax.jit(jax.grad(lambda x: jnp.prod(x) + jnp.std(x) + jnp.linalg.norm(x) + jnp.repeat(x, 2, 0).sum()))(x)
+jax.jit(lambda x: (jnp.roll(x, 1), abs(x + 1j).sum(), jnp.arange(3) / 2))(x)
+jax.jit(jax.hessian(lambda x: (x**3).sum() * jnp.sin(x).prod()))(x[0]), jax.jit(jax.vmap(jax.jacfwd(jnp.tanh)))(x)
+assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
+"""
+
 EAGER = """
 import sys
 import jaxish as jax, jaxish.numpy as jnp
@@ -111,7 +124,7 @@ def run(program):
 
 
 @pytest.mark.parametrize(
-    "program", [TRACES, EAGER, COMMON], ids=["traces", "forward mode outside of jit", "common operators"]
+    "program", [TRACES, DATA, EAGER, COMMON], ids=["traces", "data", "forward mode outside of jit", "common operators"]
 )
 def test_tracing_does_not_import_it(program):
     done = run(program)

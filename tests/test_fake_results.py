@@ -71,6 +71,32 @@ def test_the_cases_above_are_all_that_there_are():
     assert set(REDUCTIONS) == fake_results._REDUCTIONS
 
 
+MADE = {
+    "clone": lambda x, y: x.clone(),
+    "div": lambda x, y: x / y,
+    "numbers": lambda x, y: x / 2 + y * 1.5,
+    "compared": lambda x, y: (x != 0) | (y < 1),
+    "where": lambda x, y: torch.where(x > 1, x, y),
+    "atan2": lambda x, y: torch.atan2(x, y),
+    "row": lambda x, y: x[:1] + y,
+    "column": lambda x, y: x[:, :1] * y,
+    "complex": lambda x, y: torch.complex(x, y),
+    "fft": lambda x, y: torch.ops.aten._fft_c2c(x, [0], 0, True),
+    "rfft": lambda x, y: torch.ops.aten._fft_r2c(x, [1], 0, True),
+    "irfft": lambda x, y: torch.ops.aten._fft_c2r(x, [1], 0, 4),
+    "constants": lambda x, y: torch.ones(2, 3)[:, :1] * y + torch.ones(3),
+}
+
+
+@pytest.mark.parametrize("dtypes", [*itertools.product(DTYPES, repeat=2)], ids=str)
+@pytest.mark.parametrize("name", MADE)
+def test_types_of_what_is_made_of_two(name, dtypes):
+    x, y = (torch.ones(2, 3).to(dtype) for dtype in dtypes)
+    s, t = (torch.ones(3, 2).to(dtype).T for dtype in dtypes)
+    for pair in ((x, y), (x, t), (s, t), (x[:, ::2], y[:, 1:]), (x[:0], y[:0])):
+        agrees(MADE[name], *pair)
+
+
 VIEWS = {
     "view": lambda t: t.view(-1),
     "view.dtype": lambda t: t.view(torch.int16),

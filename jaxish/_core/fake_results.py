@@ -13,6 +13,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import functorch, operators
+
 _Key = tuple[Any, ...]
 _Type = tuple[tuple[int, ...], torch.dtype, torch.device, tuple[int, ...]]
 _View = tuple[int, *_Type]  # the first is where in memory it begins
@@ -39,24 +41,72 @@ def result(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[
 def _remembered(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
     """Return the result of an operator that makes a new tensor."""
     known = _types.get(key)
+    if known is None:
+        known = _said_by_kernels(func, args, kwargs)
+        if known is not None:
+            _remember(_types, key, known)
     if known is not None:
         return fake(mode, *known)
+    # torch would make fakes of others by Dynamo.
+    args = tuple(fake(mode, a.shape, a.dtype, a.device, a.stride()) if type(a) is Tensor else a for a in args)
     out = func(*args, **kwargs)
     if _is_plain_of(mode, out) and not _shares(out, args):
         _remember(_types, key, (tuple(out.shape), out.dtype, out.device, out.stride()))
     return out
 
 
+def _said_by_kernels(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Type | None:
+    """Return the type of what an operator makes of tensors on one device, as it makes it of such without memory.
+
+    So no fake asks what it is (`_OnFakes`). None where there is more to an operator than its kernel, which takes what is on no
+    device to be on a GPU (transforms lay out their results as there), and of what the kernel refuses.
+    """
+    devices = {_device_of(a) for a in args if isinstance(a, Tensor)}
+    is_all = func in _BY_KERNEL or operators.of(func).is_elementwise
+    if not is_all or len(devices) != 1 or "device" in kwargs:
+        return None
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        given = [_without_memory(a) if isinstance(a, Tensor) else a for a in args]
+        try:
+            out = func(*given, **kwargs)
+        except Exception:
+            return None  # torch raises it again
+    is_new = not any(out is a for a in given) and out.layout is torch.strided and not (out.is_conj() or out.is_neg())
+    return (tuple(out.shape), out.dtype, devices.pop(), out.stride()) if is_new else None
+
+
+def _device_of(tensor: Tensor) -> torch.device:
+    return tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
+
+
+def _without_memory(tensor: Tensor) -> Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
 def _view(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
     """Return the result of an operator that makes a view of its first argument."""
+    if not isinstance(args[0], FakeTensor):
+        return func(*args, **kwargs)
     key = (args[0].storage_offset(), *key)
     known = _views.get(key)
     if known is not None:
         return _fake_view(mode, args[0], *known)
-    out = func(*args, **kwargs)
-    if _is_plain_of(mode, out) and out is not args[0] and _shares(out, args[:1]):
-        _remember(_views, key, (out.storage_offset(), tuple(out.shape), out.dtype, out.device, out.stride()))
-    return out
+    if func in _PLAIN_VIEWS:
+        out = _view_of_memory(func, args, kwargs)
+    else:
+        out = func(*args, **kwargs)
+        if not _is_plain_of(mode, out) or out is args[0] or not _shares(out, args[:1]):
+            return out
+    known = (int(out.storage_offset()), tuple(out.shape), out.dtype, args[0].fake_device, out.stride())
+    _remember(_views, key, known)
+    return _fake_view(mode, args[0], *known)
+
+
+def _view_of_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Return what an operator makes of a tensor in the memory of a fake, of which torch would ask whether it is a DTensor (`_OnFakes`)."""
+    x, *others = args
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        return func(_in_memory_of(x, x.storage_offset(), x.shape, x.dtype, x.stride()), *others, **kwargs)
 
 
 def _remember(known: dict[_Key, Any], key: _Key, type: Any) -> None:
@@ -87,6 +137,17 @@ _ZEROS_OF_FEATURES = torch.ops.aten._new_zeros_with_same_feature_meta.default  #
 _AS_STRIDED = torch.ops.aten.as_strided.default  # it may reach beyond the memory that there is
 
 
+_BY_KERNEL = {torch.ops.aten.clone.default, torch.ops.aten.complex.default}  # elementwise, though not by torch's tag
+_PLAIN_VIEWS = {
+    getattr(getattr(torch.ops.aten, name), overload)
+    for name, overload in (
+        ("view", "default"), ("permute", "default"), ("transpose", "int"), ("t", "default"), ("unsqueeze", "default"),
+        ("squeeze", "default"), ("squeeze", "dim"), ("squeeze", "dims"), ("expand", "default"), ("select", "int"),
+        ("slice", "Tensor"), ("diagonal", "default"), ("alias", "default"), ("detach", "default"),
+    )
+}  # fmt: skip
+
+
 def _key(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Key | None:
     """Return all that the result depends on, None where that is not known."""
     key: list[Any] = [func]
@@ -108,21 +169,21 @@ def _parts_key(mode: FakeTensorMode, values: Sequence[Any]) -> _Key | None:
 
 def _value_key(mode: FakeTensorMode, value: Any) -> _Key | None:
     if isinstance(value, FakeTensor):
-        if value.fake_mode is not mode or not _is_plain(value):
+        if value.fake_mode is not mode or value.constant is not None or not _is_plain(value):
             return None
         return (FakeTensor, value.shape, value.stride(), value.dtype, value.fake_device)
+    if type(value) is Tensor and not functorch.is_functorch_wrapped_tensor(value):
+        return (FakeTensor, value.shape, value.stride(), value.dtype, value.device) if _is_plain(value) else None
     return (type(value), value) if type(value) in _CONSTANTS else None
 
 
 def _is_plain_of(mode: FakeTensorMode, out: Any) -> bool:
-    return isinstance(out, FakeTensor) and out.fake_mode is mode and _is_plain(out)
+    return isinstance(out, FakeTensor) and out.fake_mode is mode and out.constant is None and _is_plain(out)
 
 
-def _is_plain(tensor: FakeTensor) -> bool:
-    return (
-        tensor.constant is None
-        and tensor.layout is torch.strided
-        and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor() or tensor.requires_grad)
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not (
+        tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor() or tensor.requires_grad
     )
 
 
@@ -155,8 +216,14 @@ def _fake_view(
     stride: Sequence[int],
 ) -> Tensor:
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        view = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        return FakeTensor(mode, view.set_(viewed.untyped_storage(), offset, shape, stride), device)
+        return FakeTensor(mode, _in_memory_of(viewed, offset, shape, dtype, stride), device)
+
+
+def _in_memory_of(
+    viewed: Tensor, offset: int, shape: Sequence[int], dtype: torch.dtype, stride: Sequence[int]
+) -> Tensor:
+    view = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+    return view.set_(viewed.untyped_storage(), offset, shape, stride)
 
 
 def easier(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any], dict[str, Any]]:
