@@ -20,6 +20,7 @@ from jaxish._compile import (
     background,
     executable,
     loop_compiler,
+    loop_operators,
     loop_sources,
     lowering,
     native_graph,
@@ -408,6 +409,28 @@ def test_what_loops_in_a_graph_do_does_not_make_it_a_long_one(compiled):
 
 def test_large_graphs_are_left_to_the_backend():
     assert not loop_sources.is_small(graph_of(lambda x: jaxish.numpy.broadcast_to(x.sum(), (200000,))))
+
+
+SAMPLES = {
+    "loggamma": lambda xp: lambda x: xp.random.loggamma(xp.random.key(3), 2 + x[0, 0] ** 2, (1000,)),
+    "multinomial": lambda xp: (
+        lambda x: xp.random.multinomial(xp.random.key(3), 20.0, xp.numpy.exp(x[0, :3]), shape=(3000, 3))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_many_operations_on_arrays_that_are_not_large_are_one_function(name, compiled):
+    function = SAMPLES[name]
+    agree(lambda xp: xp.jit(function(xp))(X), rtol=1e-5, atol=1e-5)
+    assert loop_sources.graph_source(graph_of(function(jaxish))).function
+
+
+def test_of_the_stack_a_function_takes_what_threads_have():
+    found = loop_sources.graph_source(graph_of(SAMPLES["loggamma"](jaxish))).function
+    sizes = {kind: dtype.itemsize for dtype, kind in loop_operators.C_TYPES.items()}
+    arrays = re.findall(r"ALIGNED ([\w<>]+) v\d+\[(\d+)\];", found)
+    assert 1 << 19 < sum(sizes[kind] * int(count) for kind, count in arrays) <= 1 << 20
 
 
 def slices(xp):

@@ -28,10 +28,11 @@ from .loop_operators import C_TYPES
 from .loop_values import CallsHost, Unsupported, Value, beginning, flat_index, in_buffer, is_in_order, nest
 from .special_products import respelled
 
-# Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one.
-MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 64
+# Of all values of a step together: beyond, kernels in parallel win. An operation on a few costs less than the call of one,
+# however many operations there are.
+MOST_ELEMENTS, _FEW_ELEMENTS = 1 << 18, 3 << 10
 _LINE = 64  # bytes, of a cache
-_MOST_ON_STACK = 1024  # elements of an array; a thread's stack may be small
+_MOST_ON_STACK, _STACK = 1024, 1 << 20  # elements of an array, and bytes of all; a thread's stack may be small
 _MOST_OF_CONSTANT = 64  # elements that are written out
 # Operations that compute. The compiler takes some ten seconds for either number, beside the calls: graphs of more are cut into
 # pieces, of which many are the same. Bodies of loops are not, so those within a graph count with it for the second number.
@@ -109,7 +110,8 @@ class Emitter:
         self.most_work = most_work if outer is None else outer.most_work
         self._most_elements = most_elements if outer is None else outer._most_elements
         self._most_operations = _MOST_IN_BODY if outer is not None or most_work is None else _MOST_IN_GRAPH
-        # How much there is in all steps: operations, elements and room for them, bytes, loops, and exits by giving up.
+        # How much there is in all steps: operations, elements and room for them, bytes, those on the stack, loops, and exits
+        # by giving up.
         self.made: Counter[str] = Counter() if outer is None else outer.made
         self.fixed: list[str] = []
         self._value_of = value_of
@@ -127,6 +129,10 @@ class Emitter:
     def memory(self) -> int:
         """How many bytes the arrays take that are not on the stack."""
         return self.made["bytes"]
+
+    def is_large(self, most_elements: int = MOST_ELEMENTS) -> bool:
+        """Tell whether kernels take less time, one call for each operation."""
+        return self.made["elements"] > most_elements + _FEW_ELEMENTS * self.made["operations"] + self.made["room"]
 
     @property
     def gives_up(self) -> bool:
@@ -276,9 +282,10 @@ class Emitter:
             self._fixed_names.add(name)
         self.work += count
         self.made["elements"] += count
-        if self.made["elements"] > self._most_elements + _FEW_ELEMENTS * self.made["operations"] + self.made["room"]:
+        if self.is_large(self._most_elements):
             raise Unsupported("the body is large")
-        if count <= _MOST_ON_STACK:
+        if count <= _MOST_ON_STACK and self.made["stack"] + count * dtype.itemsize <= _STACK:
+            self.made["stack"] += count * dtype.itemsize
             lines.append(f"{C_TYPES[dtype]} {name}[{max(count, 1)}];")
             return name
         place, kind = self.made["bytes"], C_TYPES[dtype]

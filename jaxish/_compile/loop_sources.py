@@ -119,7 +119,7 @@ _MOST_IN_LOOP = 1 << 22  # elements of all values of a step that goes along rows
 def _in_blocks(lines: Sequence[str], emitter: Emitter) -> loop_blocks.Blocks:
     """Return a step's statements in blocks. Raises `Unsupported` for one that torch's kernels make in less time."""
     blocks = loop_blocks.blocked(lines)
-    if blocks.share < LEAST_IN_ROWS and emitter.made["elements"] > MOST_ELEMENTS:
+    if blocks.share < LEAST_IN_ROWS and emitter.is_large():
         raise Unsupported("the body is large, and does not go along rows")
     return blocks
 
