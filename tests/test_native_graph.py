@@ -433,6 +433,26 @@ def test_of_the_stack_a_function_takes_what_threads_have():
     assert 1 << 19 < sum(sizes[kind] * int(count) for kind, count in arrays) <= 1 << 20
 
 
+def extrema_at(xp, dtype):
+    values = np.array([np.nan, 1, -np.inf, np.inf, 2, np.nan, -3, np.nan, np.nan, 5] * 3)
+    x = np.where(np.isnan(values), -128, np.clip(values, -127, 127)) if np.issubdtype(dtype, np.integer) else values
+    places = np.array([0, 0, 1, 1, 2, 2, 3, 4, 4, 9] * 3)[::-1].copy()
+
+    def function(x):
+        return (
+            xp.ops.segment_max(x, places, 6),
+            xp.ops.segment_min(x, places, 6),
+            xp.numpy.ones(5, dtype).at[places].max(x),
+        )
+
+    return xp.jit(function)(x.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int32"])
+def test_extrema_of_what_is_set_at_one_place(dtype, compiled):
+    agree(lambda xp: extrema_at(xp, dtype))
+
+
 def slices(xp):
     def function(x):
         i = (x[0, 0] * 3).astype("int32")

@@ -4,6 +4,7 @@ An index is kept within bounds by `at` (loop_prelude.py), so that no graph reads
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -124,7 +125,7 @@ def scattered(x: Value, dim: int, places: Value, new: Value, step: str | None = 
         target = place([*entry[:dim], f"p{dim}", *entry[dim + 1 :]])
         return (
             f"{loops_over(entry, places.shape)}{{ const int64_t p{dim} = {_at(places, entry, size)}; {_within(x)}"
-            f"{target} = {_combined(step, x.dtype, target, new.load(entry))}; }}"
+            f"{target} = {_onto(step, x.dtype, target, new.load(entry))}; }}"
         )
 
     is_single = all(m == (1 if d == dim else n) for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True)))
@@ -204,6 +205,11 @@ def _combined(step: str | None, dtype: torch.dtype, first: str, second: str) -> 
     if form is None:
         raise Unsupported(f"{step} of {dtype}")
     return form.format(first, second)
+
+
+def _onto(step: str | None, dtype: torch.dtype, target: str, new: str) -> str:
+    """Return what an element becomes that is set in its turn: there are no vectors of such, for which forms are written."""
+    return re.sub(r"^(maximum|minimum)\(", r"\1_of_two(", _combined(step, dtype, target, new)) if step else new
 
 
 _Indices = Sequence[fx.Node | None]

@@ -121,6 +121,8 @@ FUNCTION absolute(T a) { return a < 0 ? negate(a) : a; }
 FUNCTION sign(T a) { return T((a > 0) - (a < 0)); }
 FUNCTION maximum(T a, T b) { const T most = a > b ? a : b; return a != a ? a : most; }  // an instruction, and a test
 FUNCTION minimum(T a, T b) { const T least = a < b ? a : b; return a != a ? a : least; }
+FUNCTION maximum_of_two(T a, T b) { return a > b ? a : a != a ? a : b; }  // where there are no vectors, in two thirds of the time
+FUNCTION minimum_of_two(T a, T b) { return a < b ? a : a != a ? a : b; }
 template <int n, class T> static inline std::enable_if_t<std::is_floating_point_v<T>, T> power(T x) {
   return n < 0 ? 1 / power<-n>(x) : n == 3 ? x * x * x : n == 2 ? x * x : x;
 }
