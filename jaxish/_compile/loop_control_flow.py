@@ -4,7 +4,6 @@ Each is an emitter of its own for what it repeats or chooses. Its variables are 
 nothing else reads them, so that no loop within a loop copies what it updates.
 """
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +12,7 @@ import torch
 from torch import fx
 
 from .._core.graph import Graph, TensorType
-from .loop_emitter import Emitter, carry_over
-from .loop_operators import C_TYPES
+from .loop_emitter import Emitter, carry_over, row_of
 from .loop_values import CallsHost, Value, in_buffer
 
 IS_LONG, CALLS_HOST = 1, 2  # why a function gives up
@@ -82,10 +80,7 @@ def _scan(emitter: Emitter, node: fx.Node, loop: Any, inputs: Sequence[Value]) -
         *body.fixed,
         f"for (int {step} = 0; {step} < {length}; ++{step}) {{",
         f"const int {place} = {f'{length - 1} - {step}' if loop.reverse else step};",
-        *(
-            f"{C_TYPES[t.dtype]}* __restrict__ const {row} = {y}+{place}*{math.prod(t.shape)};"
-            for row, y, t in zip(rows, ys, y_types, strict=True)
-        ),
+        *(row_of(row, y, place, t) for row, y, t in zip(rows, ys, y_types, strict=True)),
         *body.lines,
         *carry_over([*rows, *names], [*results[loop.carries :], *results[: loop.carries]]),
         "}",

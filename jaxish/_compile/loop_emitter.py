@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, fx
 
 from .._core import graph, operators
-from .._core.graph import Graph
+from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from .._core.target import LOOP
 from .duplicates import merged
@@ -69,6 +69,11 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
         element = f"{target}[{flat_index(index, value.shape)}]"
         lines.append(nest(variables, sizes, f"{element} = {value.load(index)};"))
     return lines
+
+
+def row_of(name: str, array: str, step: str, type: TensorType) -> str:
+    """Return the statement that names the row of a stacked array that a step fills: stores into it are told apart by the name."""
+    return f"{C_TYPES[type.dtype]}* __restrict__ const {name} = {array} + {step}*{math.prod(type.shape)};"
 
 
 def _loop_index(shape: Sequence[int]) -> tuple[list[str], list[str], list[int]]:

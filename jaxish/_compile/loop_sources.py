@@ -15,7 +15,7 @@ from .._core import cache, graph
 from .._core.graph import Graph, TensorType
 from .._core.operators import aten
 from . import lapack, loop_blocks, loop_complex, loop_fourier, loop_header, loop_matrices, loop_products
-from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over
+from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over, row_of
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
@@ -147,7 +147,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
         declared.append(_copied(i, consts + i, types[consts + i]))
     y_types = body.out_types[carries:]
     declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
-    rows = [f"{C_TYPES[t.dtype]}* __restrict__ const r{i} = y{i} + step*{_size(t)};" for i, t in enumerate(y_types)]
+    rows = [row_of(f"r{i}", f"y{i}", "step", t) for i, t in enumerate(y_types)]
     stores = carry_over([f"r{i}" for i in range(len(y_types))], results[carries:])
     stores += carry_over([f"s{i}" for i in range(carries)], results[:carries])
     blocks = _in_blocks([*emitter.lines, *stores], emitter)
