@@ -1,7 +1,8 @@
 """What an operator makes of fake tensors: most of what tracing takes is torch finding that out. It is remembered.
 
 torch remembers it, too, but what it goes by and what it checks takes six times as long as what is here, which is about
-operators that make one tensor of strided ones: a new one, or a view of the first. Whatever else there is goes torch's way.
+operators that make one tensor of strided ones: a new one, or a view of the first. Elementwise operators, views and reductions
+are found out by what their kernels make of tensors without memory, which are no fakes. Whatever else there is goes torch's way.
 """
 
 import itertools
@@ -137,7 +138,14 @@ _ZEROS_OF_FEATURES = torch.ops.aten._new_zeros_with_same_feature_meta.default  #
 _AS_STRIDED = torch.ops.aten.as_strided.default  # it may reach beyond the memory that there is
 
 
-_BY_KERNEL = {torch.ops.aten.clone.default, torch.ops.aten.complex.default}  # elementwise, though not by torch's tag
+# Operators that are not elementwise by their tags, of whose results the kernels say all, on any device.
+_BY_KERNEL = {
+    getattr(getattr(torch.ops.aten, name), overload)
+    for name, overload in (
+        *((name, "default") for name in ("clone", "complex", "tril", "triu", "sum", "any", "all")),
+        ("sum", "dim_IntList"), ("any", "dim"), ("any", "dims"), ("all", "dim"), ("all", "dims"),
+    )
+}  # fmt: skip
 _PLAIN_VIEWS = {
     getattr(getattr(torch.ops.aten, name), overload)
     for name, overload in (
@@ -224,64 +232,6 @@ def _in_memory_of(
 ) -> Tensor:
     view = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
     return view.set_(viewed.untyped_storage(), offset, shape, stride)
-
-
-def easier(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any], dict[str, Any]]:
-    """Return a call that makes a fake tensor of the same type, where there is one that torch has an easier time with.
-
-    Its formulas in Python, for these operators, make it import torch.distributed.tensor in turn (`_OnFakes`).
-    """
-    if func in _OF_ARRAY_AND_NUMBERS:
-        like = _like([*args, *kwargs.values()])
-        if like is not None:
-            return torch.ops.aten.empty_like.default, (like,), {}
-    elif func is torch.ops.aten.permute.default and list(args[1]) == [*range(len(args[1]))]:
-        return torch.ops.aten.alias.default, args[:1], {}
-    elif func in _REDUCTIONS and not args[0].dtype.is_floating_point and args[0].is_contiguous():
-        shape = _reduced_shape(args[0].shape, *args[1:3])
-        dtype = kwargs.get("dtype") or (torch.int64 if func in _SUMS else _truth(args[0].dtype))
-        if shape is not None and not args[0].dtype.is_complex:
-            return torch.ops.aten.empty.memory_format, (shape,), {"dtype": dtype, "device": args[0].device}
-    return func, args, kwargs
-
-
-# Operators that make an array of another of its shape (where there is a mask, of that too) and of numbers.
-_OF_ARRAY_AND_NUMBERS = {
-    getattr(getattr(torch.ops.aten, name), overload)
-    for name, overload in (
-        ("relu", "default"), ("hardtanh", "default"), ("clamp", "default"), ("clamp_min", "default"),
-        ("clamp_max", "default"), ("pow", "Tensor_Scalar"), ("tril", "default"), ("triu", "default"),
-        ("masked_fill", "Scalar"), ("where", "ScalarOther"), ("where", "ScalarSelf"),
-    )
-}  # fmt: skip
-
-
-def _like(given: Sequence[Any]) -> Tensor | None:
-    """Return the argument of such an operator that has the type of the result, None where it is not that easy."""
-    arrays = [v for v in given if isinstance(v, FakeTensor)]
-    of_numbers = [v for v in arrays if v.dtype is not torch.bool]
-    if len(of_numbers) != 1 or not of_numbers[0].is_contiguous() or any(v.shape != of_numbers[0].shape for v in arrays):
-        return None
-    kinds = (int, float) if of_numbers[0].dtype.is_floating_point else (int,)  # of numbers that take on its dtype
-    return of_numbers[0] if all(v is None or isinstance(v, (*kinds, Tensor)) for v in given) else None
-
-
-_SUMS = {torch.ops.aten.sum.default, torch.ops.aten.sum.dim_IntList}
-_REDUCTIONS = _SUMS | {
-    getattr(getattr(torch.ops.aten, n), o) for n in ("all", "any") for o in ("default", "dim", "dims")
-}
-
-
-def _truth(dtype: torch.dtype) -> torch.dtype:
-    return dtype if dtype is torch.uint8 else torch.bool  # of bytes, any and all are bytes
-
-
-def _reduced_shape(shape: Sequence[int], dims: Any = None, keepdim: bool = False) -> list[int] | None:
-    dims = range(len(shape)) if dims is None else [dims] if isinstance(dims, int) else dims
-    gone = {d % len(shape) for d in dims} if shape else set()
-    if not gone:  # what torch takes no dimensions for differs
-        return None
-    return [1 if d in gone else n for d, n in enumerate(shape) if keepdim or d not in gone]
 
 
 class _OnFakes(TorchDispatchMode):

@@ -217,8 +217,7 @@ class _TraceFakeMode(FakeTensorMode):
             with self:
                 return symbolic_sizes.fake_results(func, args)
         with fake_results.on_fakes:
-            func, args, kwargs = fake_results.easier(func, args, kwargs or {})
-            return _dispatch_fakes(self, func, types, args, kwargs)
+            return _dispatch_fakes(self, func, types, args, kwargs or {})
 
 
 _dispatch_fakes: Any = getattr(FakeTensorMode.__torch_dispatch__, "__wrapped__", FakeTensorMode.__torch_dispatch__)

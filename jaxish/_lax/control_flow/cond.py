@@ -215,9 +215,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
         raise TypeError(f"Pred must be a scalar, got {pred} of shape {predicate.shape}.")
     if config.disable_jit.value and not is_abstract(predicate):
         return true_fun(*operands) if predicate else false_fun(*operands)
-    index = (
-        tensor_of(predicate).to(torch.bool).to(torch.int32)
-    )  # of `!= 0` torch would promote a boolean: that loads DTensor
+    index = (tensor_of(predicate) != 0).to(torch.int32)
     return _branch(index, [false_fun, true_fun], operands, "cond", ["false_fun", "true_fun"])
 
 
