@@ -1,4 +1,4 @@
-"""The first seconds of a program: `python -m benchmarks.first [PROGRAM ...] [--seconds S] [--json FILE]`.
+"""The first seconds of a program: `python -m benchmarks.first [PROGRAM ...] [--seconds S] [--at-once N] [--json FILE]`.
 
 Each figure is of a fresh process on the default tier that calls a jitted step in a loop: seconds to the first result (imports
 aside), steps made in the first 1, 5 and 20 seconds of calling, the longest pause between two results and the shortest step, in
@@ -7,6 +7,7 @@ milliseconds. `steps` stands for the larger programs of `steps.py`, which are fo
 """
 
 import argparse
+import concurrent.futures
 import importlib
 import json
 import math
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import per_example, steps
@@ -93,20 +94,33 @@ def main() -> None:
         "programs", nargs="*", help=f"of {', '.join(EVERY)}, or steps; the first {len(PROGRAMS)} by default"
     )
     parser.add_argument("--seconds", type=float, default=MARKS[-1])
+    parser.add_argument(
+        "--at-once", type=int, default=1, help="programs measured beside each other, on cores of their own"
+    )
     parser.add_argument("--json", type=pathlib.Path, help="file to write the figures to")
     options = parser.parse_args()
-    figures = {}
     programs = steps.PROGRAMS if options.programs == ["steps"] else options.programs or PROGRAMS
-    for program in programs:
-        for library in ("jax", "jaxish"):
-            with tempfile.TemporaryDirectory() as folder:
-                for state in ("cold", "warm"):
-                    row = _in_own_process(library, program, options.seconds, folder)
-                    figures[f"{program}, {library}, {state}"] = row
-                    text = "  ".join(f"{name} {value:,.4g}" for name, value in row.items())
-                    print(f"{program:20} {library:7} {state}  {text}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1))
+    figures = {}
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        for rows in pool.map(lambda program: list(_rows(program, options.seconds)), programs):
+            figures |= rows
+            if options.json:  # after each program: a machine may be lent for a time
+                options.json.write_text(json.dumps(figures, indent=1))
+
+
+def _rows(program: str, seconds: float) -> Iterator[tuple[str, dict[str, float]]]:
+    """Measure a program in processes of its own, and print what was found."""
+    for library in ("jax", "jaxish"):
+        with tempfile.TemporaryDirectory() as folder:
+            for state in ("cold", "warm"):
+                try:
+                    row = _in_own_process(library, program, seconds, folder)
+                except subprocess.CalledProcessError as error:
+                    print(f"{program:24} {library:7} {state}  ended with status {error.returncode}", flush=True)
+                    continue
+                text = "  ".join(f"{name} {value:,.4g}" for name, value in row.items())
+                print(f"{program:24} {library:7} {state}  {text}", flush=True)
+                yield f"{program}, {library}, {state}", row
 
 
 def _in_own_process(library: str, program: str, seconds: float, folder: str) -> dict[str, float]:

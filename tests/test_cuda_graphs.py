@@ -20,6 +20,7 @@ import jaxish
 from jaxish import numpy as jnp
 from jaxish._compile import background, cuda_graphs, executable, native_loop
 from jaxish._core import accelerator
+from jaxish._core.graph import TensorType
 
 pytestmark = pytest.mark.usefixtures("compiled")
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -143,6 +144,41 @@ def test_what_runs_until_it_is_compiled_is_recorded(made, slow, automatic, monke
     for x in inputs[:3]:
         np.testing.assert_allclose(np.asarray(f(x)[0]), np.asarray(g(x)[0]), rtol=3e-4, atol=3e-4)
     assert found._meanwhile is None
+
+
+def test_a_loop_that_is_all_of_a_function_is_recorded_as_a_whole(made):
+    def program(j: Any) -> Any:
+        f = j.jit(lambda c, xs: j.lax.scan(lambda c, x: (j.numpy.sin(c) + x, None), c, xs)[0])
+        return [f(X[0] * n, X) for n in range(CALLS)]
+
+    agree(program, rtol=1e-4, atol=1e-4)
+    assert [tuple(i.shape) for i in made[0]._inputs] == [(16,), (16, 16)]
+
+
+@pytest.mark.parametrize(("failures", "recorded"), [(0, 1), (1, 1), (9, 0)])
+def test_what_is_tuned_at_its_first_call_is_recorded_after_that(made, failures, recorded, monkeypatch):
+    asked, tuned, used = [], set(), []
+    is_at_rest = lambda: len(asked) > 4
+    monkeypatch.setattr(background.Compiler, "is_busy", property(lambda self: asked.append(1) or not is_at_rest()))
+
+    def run(x):  # what it calls is compiled, and so another function, from when the compiler is at rest
+        nonlocal failures
+        if failures or is_at_rest() not in tuned:
+            try:
+                cuda_graphs.needs_python()
+            except cuda_graphs.NeedsPython:
+                failures -= is_at_rest() in tuned
+                raise
+        tuned.add(is_at_rest())
+        return [x + 1]
+
+    x = torch.ones(3, device="cuda" if torch.cuda.is_available() else "cpu")
+    call = cuda_graphs.recorded(run, used.append, [TensorType.of(x)])
+    for n in range(30):
+        (found,) = (used[0] if used else call)(x * n)
+        assert found.tolist() == [n + 1] * 3
+    assert len(used) == 1
+    assert len(made) == recorded
 
 
 def test_python_is_called_each_time(made):
