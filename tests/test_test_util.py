@@ -72,6 +72,20 @@ def test_check_jvp_and_check_vjp_take_derivatives_to_check(factor):
     agree(lambda lib: lib.test_util.check_vjp(lib.numpy.sin, functools.partial(pulled, lib), x))
 
 
+def test_check_vjp_draws_jax_directions():
+    def program(lib):
+        drawn = []
+
+        def pulled(*primals):
+            value, pullback = lib.vjp(lambda x, y: x * y, *primals)
+            return value, lambda cotangent: (drawn.append(np.asarray(cotangent)), pullback(cotangent))[1]
+
+        lib.test_util.check_vjp(lambda x, y: x * y, pulled, (np.arange(3, dtype=np.float32), np.float32(2)))
+        return drawn
+
+    agree(program)
+
+
 def test_dtypes_of_tangents_are_checked():
     def pushed(lib, primals, tangents):
         return primals[0] * 2, (tangents[0] * 2).astype("float16")

@@ -153,7 +153,7 @@ def check_vjp(
     """
     value, pullback = f_vjp(*args)
     _check_close(value, f(*args), atol, rtol, f"{err_msg} primal".strip())
-    tangents, cotangents = _random_like(args), _random_like(value)
+    tangents, cotangents = _random_like((args, value))
     difference = _finite_difference(f, args, tangents, eps)
     pulled = _combined(np.conj, pullback(_combined(np.conj, cotangents)))
     found, wanted = _inner_product(tangents, pulled), _inner_product(difference, cotangents)
