@@ -382,6 +382,14 @@ def test_stages():
     assert "aten.mm" in lowered.as_text()
 
 
+@pytest.mark.parametrize("form", ["as_text", "compiler_ir"])
+def test_lowered_functions_have_one_dialect(form):
+    agree(lambda j: getattr(j.jit(lambda x: x + 1).lower(1.0), form)("esperanto"))
+    for dialect in ("stablehlo", "hlo"):
+        with pytest.raises(NotImplementedError, match=dialect):
+            getattr(jaxish.jit(lambda x: x + 1).lower(1.0), form)(dialect)
+
+
 @pytest.mark.parametrize(
     "program",
     [

@@ -119,12 +119,14 @@ class Lowered(Stage):
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """Return the graph as Python code of torch operators."""
-        if dialect not in (None, "torch", "fx"):
-            raise ValueError(f"Unknown dialect {dialect!r}: jaxish graphs have one text form, 'torch'.")
-        return self.compiler_ir().print_readable(print_output=False)
+        return self.compiler_ir(dialect).print_readable(print_output=False)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """Return the `torch.fx.GraphModule` that the backend compiles."""
+        if dialect in ("stablehlo", "hlo"):
+            raise NotImplementedError(f"There is no {dialect}: functions are lowered to graphs of torch operators.")
+        if dialect not in (None, "torch", "fx"):
+            raise ValueError(f"Unknown dialect {dialect!r}: lowered functions have one form, 'torch'.")
         return executable.of(self._body).request().module
 
     def cost_analysis(self) -> dict[str, float]:
