@@ -490,9 +490,10 @@ def test_registered_classes_are_arrays(program, monkeypatch):
 
 
 @pytest.mark.parametrize("transform", ["jit", "grad", "vmap"])
-def test_values_of_a_trace_are_told_from_other_tracers(transform):
+@pytest.mark.parametrize("name", ["DynamicJaxprTracer", "JaxprTracer"])
+def test_values_of_a_trace_are_told_from_other_tracers(name, transform):
     def program(lib):
-        kind, seen = lib.interpreters.partial_eval.DynamicJaxprTracer, []
+        kind, seen = getattr(lib.interpreters.partial_eval, name), []
 
         def function(x):
             seen.append(isinstance(x, kind))

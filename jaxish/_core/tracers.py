@@ -35,6 +35,17 @@ class DynamicJaxprTracer(Tracer, metaclass=_DynamicJaxprTracerMeta):
     __slots__ = ()
 
 
+class _JaxprTracerMeta(_TracerMeta):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return False
+
+
+class JaxprTracer(Tracer, metaclass=_JaxprTracerMeta):
+    """What no array is. In JAX those are that `trace_to_jaxpr_nounits` traces, which here are as those of `jit`."""
+
+    __slots__ = ()
+
+
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
     """Within the block, operations on concrete arrays are computed at once, although transformations are going on."""
