@@ -325,3 +325,25 @@ SELECTED = {
 @pytest.mark.parametrize("program", SELECTED.values(), ids=SELECTED)
 def test_mapped_arrays_choose_between_scalars(program):
     agree(lambda j: program(j, j.numpy.array([[True, False], [False, True]])))
+
+
+def test_axes_spread_over_classes_that_take_numbers_for_metadata():
+    def program(lib):
+        @lib.tree_util.register_pytree_node_class
+        class Partly:
+            def __init__(self, *values):
+                self.values = values
+
+            def tree_flatten(self):
+                numbers = [v if isinstance(v, int) else None for v in self.values]
+                return [v for v in self.values if not isinstance(v, int)], numbers
+
+            @classmethod
+            def tree_unflatten(cls, numbers, children):
+                rest = iter(children)
+                return cls(*(next(rest) if n is None else n for n in numbers))
+
+        mapped = lib.vmap(lambda p: Partly(p.values[0] * p.values[1], 3), in_axes=1, out_axes=1)
+        return mapped(Partly(lib.numpy.asarray(X), 2)).values[0]
+
+    agree(program)

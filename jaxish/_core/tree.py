@@ -187,7 +187,7 @@ def _metadata(spec: Spec) -> Any:
     if kind is collections.OrderedDict:
         return tuple(spec.entries())
     # optree keeps the other kinds' metadata to itself; a tree of placeholders tells it.
-    probe = spec.unflatten([object()] * spec.num_leaves)
+    probe = skeleton(spec)
     if kind is collections.defaultdict:
         return probe.default_factory, tuple(spec.entries())
     return _REGISTRY[kind].flatten(probe)[1]
@@ -563,14 +563,21 @@ def leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, with
 # ------------------------------------------------------------------------------------------- prefixes and broadcasting
 
 
+def skeleton(spec: Spec) -> Any:
+    """Return a tree of this structure without values.
+
+    Its leaves are of the class `object`, as JAX's are: classes that take numbers for metadata do not take those.
+    """
+    return spec.unflatten([object()] * spec.num_leaves)
+
+
 def broadcast_prefix(prefix: Any, spec: Spec, is_leaf: IsLeaf = None) -> list[Any]:
     """Return one value per leaf of `spec`: `prefix` is a tree whose leaves stand for whole subtrees.
 
     Raises `ValueError` when `prefix` is no prefix of the structure.
     """
     leaves, prefix_spec = flatten(prefix, is_leaf)
-    tree = spec.unflatten(range(spec.num_leaves))
-    subtrees = prefix_spec.flatten_up_to(tree)
+    subtrees = prefix_spec.flatten_up_to(skeleton(spec))
     return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in flatten(subtree)[0]]
 
 

@@ -22,8 +22,7 @@ class Difference:
 
 def differences(first: tree.Spec, second: tree.Spec) -> list[Difference]:
     """Return the places where two structures differ, outermost first; nothing is said of what lies below one."""
-    trees = [spec.unflatten(range(spec.num_leaves)) for spec in (first, second)]
-    return list(_between(trees[0], trees[1], ""))
+    return list(_between(tree.skeleton(first), tree.skeleton(second), ""))
 
 
 def prefix_errors(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Callable[[str], ValueError]]:
@@ -47,7 +46,7 @@ def broadcast_prefix(prefix: Any, spec: tree.Spec, name: str, is_leaf: IsLeaf = 
     try:
         return tree.broadcast_prefix(prefix, spec, is_leaf)
     except ValueError:
-        found = prefix_errors(prefix, spec.unflatten(range(spec.num_leaves)), is_leaf)
+        found = prefix_errors(prefix, tree.skeleton(spec), is_leaf)
         details = "".join(f"\n  {error(name)}" for error in found)
         raise ValueError(
             f"{name} specification must be a tree prefix of the corresponding value;{hint}"

@@ -19,7 +19,7 @@ def place(path: str) -> str:
 
 def places(in_tree: PyTreeDef) -> list[str]:
     """Return where each leaf of the arguments is."""
-    paths = tree.leaves_with_path(in_tree.unflatten(range(in_tree.num_leaves)))
+    paths = tree.leaves_with_path(tree.skeleton(in_tree._spec))
     return [place(tree.keystr(path)) for path, _ in paths]
 
 
