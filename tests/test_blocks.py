@@ -162,7 +162,21 @@ def side_by_side(xp):
     return function
 
 
+def masked(xp):
+    """What all of a batch share, as a mask, beside what each has of its own."""
+
+    def function(x):
+        scores = x[:, :, None] * x[:, None, :]
+        mask = xp.numpy.tril(xp.numpy.ones(scores.shape[1:], bool))
+        weights = xp.nn.softmax(xp.numpy.where(mask, scores / 3, -1e30))
+        row = x[0][:, None] * xp.numpy.sqrt(abs(x[0]) + 1)
+        return weights, scores * 2 + row, (scores - x[:, :1, None]).sum(-1) + row[0], scores.max(2) * x[1]
+
+    return function
+
+
 PROGRAMS = [
+    masked,
     side_by_side,
     of_neighbours,
     of_three_dimensions,
@@ -238,6 +252,15 @@ def test_what_is_done_in_blocks():
         text = source_of(program(jaxish), x)
         assert "for (int block" in text and "memory.place" not in text
     assert "for (int block" not in source_of(softmax(jaxish), x[:4, :9])
+
+
+def test_rows_of_a_batch_that_share_a_mask_are_in_blocks():
+    def weights(scores):
+        return jaxish.nn.softmax(jaxish.numpy.where(jaxish.numpy.tri(256, dtype=bool), scores / 3, -1e30))
+
+    text = source_of(weights, np.ones((4, 256, 256), np.float32))
+    assert "for (int block" in text and "memory.place" not in text
+    assert "either<float>" in text and ") ? (" not in text  # of branches GCC makes no vectors
 
 
 def drawn(random):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .loop_operators import C_TYPES
+from .loop_ranges import has_tests
 from .loop_values import in_one_loop
 
 _IN_BLOCK = 2048  # elements of an array: a processor's first cache holds some arrays of a block
@@ -263,15 +264,22 @@ def _goes_across(value: str, inner: Sequence[tuple[str, str]]) -> bool:
 
 
 def _with_rows(line: str) -> str:
-    """Return a statement with as many of its outer loops made one as all that it reads and sets allows."""
+    """Return a statement with as many of its outer loops made one as all that it reads and sets allows.
+
+    What has an index of its own for the inner of two, a mask that all of a batch share, finds it once for each row.
+    """
     while (outer := _OUTER.match(line)) and (inner := _INNER.match(line, outer.end())):
         body, name, count = line[inner.end() :], inner[1], int(inner[2])
         pair = re.compile(rf"\(i0\)\*(\d+)\+(?:\({name}\)\*(\d+)\b|{name}\b)")
         places = list(pair.finditer(body))
         is_one = all(int(p[1]) == count * int(p[2] or 1) for p in places)
-        if not is_one or any(sum(1 for _ in _uses(body, [n])) != len(places) for n in ("i0", name)):
+        if not is_one or sum(1 for _ in _uses(body, ["i0"])) != len(places):
             return line
         body = pair.sub(lambda p: "i0" if p[2] is None else f"(i0)*{p[2]}", body)
+        if any(_uses(body, [name])):
+            if has_tests(body) or not (_INNER.match(body) or _COUNT.search(body)):
+                return line
+            body = re.sub(rf"\b{name}\b", f"((i0)%{count})", body)
         line = f"for (int i0 = 0; i0 < {int(outer[1]) * count}; ++i0) {body}"
     return line
 

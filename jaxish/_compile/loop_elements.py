@@ -17,6 +17,7 @@ from .loop_values import Unsupported, Value, broadcast
 
 _FEW = 16  # elements, of which no vectors are made
 _NUMBER = re.compile(r"(\(\w+\))?[\w.+-]+")  # that is known, or has a name
+_SEEKS = re.compile(r"\?|\bat<")  # what is read at a computed place, or by a condition of its own
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 
 
@@ -156,7 +157,8 @@ def _where(shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no
         if dtype.is_complex:
             return f"chosen({condition}, {', '.join(options)})"
         costs_nothing = all(option in condition or _NUMBER.fullmatch(option) for option in options)
-        if costs_nothing or (math.prod(shape) >= _FEW and any("_(" in option for option in options)):
+        is_vector = any("_(" in option for option in options) or not any(map(_SEEKS.search, options))
+        if costs_nothing or (math.prod(shape) >= _FEW and is_vector):
             return f"either<{C_TYPES[dtype]}>({condition}, {', '.join(options)})"
         return f"(({condition}) ? ({options[0]}) : ({options[1]}))"
 
