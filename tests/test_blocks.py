@@ -263,6 +263,26 @@ def test_rows_of_a_batch_that_share_a_mask_are_in_blocks():
     assert "either<float>" in text and ") ? (" not in text  # of branches GCC makes no vectors
 
 
+def test_the_gradient_of_a_cross_entropy_is_one_piece_with_one_exponential():
+    loss = lambda j: lambda x, y: -(j.nn.log_softmax(x) * j.nn.one_hot(y, x.shape[1])).sum(1).mean()
+    x, y = np.random.default_rng(0).normal(size=(300, 70)).astype(np.float32), np.arange(300, dtype=np.int32) % 70
+    text = source_of(jaxish.grad(loss(jaxish)), x, y)
+    assert text.count("exp_(") == text.count("void piece_") == 1
+    check(lambda j: lambda x, y: j.grad(loss(j))(x, y), x, y, rtol=1e-5, atol=1e-8)
+
+
+def test_exponentials_of_logarithms_of_probabilities():
+    def entropy(j):
+        def function(x):
+            logs = j.nn.log_softmax(x * 2, 0)
+            return j.numpy.exp(logs), -(j.numpy.exp(logs) * logs).sum(0), logs
+
+        return function
+
+    x = np.random.default_rng(0).normal(size=(300, 70)).astype(np.float32) * 20
+    check(entropy, x, rtol=1e-5, atol=1e-6)
+
+
 def drawn(random):
     """Return a program of a dozen operators on arrays that broadcast against each other."""
     kinds = [*random.choice(6, 12), 3]

@@ -254,7 +254,7 @@ class Emitter:
             lines.append(nest(variables, sizes, f"{name}[{flat_index(index, value.shape)}] = {computed};"))
         if is_number:
             return Value(value.shape, value.dtype, lambda index: name, is_held=True)
-        return in_buffer(name, value.shape, value.dtype)
+        return replace(in_buffer(name, value.shape, value.dtype), exponential=value.exponential)
 
     def lines_for(self, text: str) -> list[str]:
         """Return where a statement belongs that reads what an expression names: before all steps if that is the same in all."""

@@ -157,6 +157,8 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
     # Of real numbers torch makes products for these alone.
     if exponent is not None and (dtype.is_complex or (dtype.is_floating_point and abs(exponent) in (1, 2, 3))):
         return loop_elements.power(args[0], exponent, shape, dtype)
+    if name == "exp" and args[0].exponential is not None:
+        return args[0].exponential
     if name in OPERATORS:
         args = [_before_it_is_repeated(emitter, a, math.prod(shape)) if isinstance(a, Value) else a for a in args]
         return elementwise(OPERATORS[name], name, args, shape, dtype)

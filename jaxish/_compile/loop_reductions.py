@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -184,8 +185,9 @@ def _softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Va
 
 
 def _log_softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
-    shifted, _powers, total = _softmax_parts(emitter, shape, dtype, x, dim)
-    return _combined("sub", shifted, emitter.stored(_combined("log", total)))  # once for each row
+    shifted, powers, total = _softmax_parts(emitter, shape, dtype, x, dim)
+    found = _combined("sub", shifted, emitter.stored(_combined("log", total)))  # once for each row
+    return replace(found, exponential=_combined("div", powers, total))
 
 
 def _softmax_parts(

@@ -27,7 +27,8 @@ class Value:
     What `is_held` is in memory: its elements are read, not computed. What is a carry, in whatever order of its dimensions,
     has a `place`: the expression of where an element is kept. Some may have been set since: `updates` are the statements
     that set them there, when nothing is read from there any more. Of an array that was copied so that elements could be
-    set, `copy` says where an element is: more are set there, if nothing else reads it.
+    set, `copy` says where an element is: more are set there, if nothing else reads it. The `exponential` is one that was
+    computed on the way: that of a logarithm of probabilities.
     """
 
     shape: tuple[int, ...]
@@ -39,6 +40,7 @@ class Value:
     memory: str | None = None  # from where on the elements lie in order, in a carry
     spare: int | None = None  # the dimension whose last index is none of the carry's
     copy: Callable[[Sequence[str]], str] | None = None
+    exponential: "Value | None" = None
 
     def seen(
         self, shape: tuple[int, ...], index: Callable[[Sequence[str]], Sequence[str]], in_order: bool = False

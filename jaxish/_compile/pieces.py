@@ -122,10 +122,8 @@ class _Cut:
         """Tell whether a node fills a tensor with numbers that are known beforehand, or computes one of such numbers."""
         if node.op != "call_function" or not loop_nodes.is_known(node) or self._touches_written(node):
             return False
-        given = node.all_input_nodes
-        return not given or (
-            _size(node) == 1 and operators.of(node.target).is_elementwise and self._numbers >= set(given)
-        )
+        given, kind = node.all_input_nodes, operators.of(node.target)
+        return not given or (_size(node) == 1 and (kind.is_elementwise or kind.is_view) and self._numbers >= set(given))
 
     def _touches_written(self, node: fx.Node) -> bool:
         values = [node.meta.get("val"), *(a.meta.get("val") for a in node.all_input_nodes)] if self._written else ()
