@@ -52,6 +52,30 @@ def test_windows_and_transforms_agree(expression: str) -> None:
     agree_on(expression)
 
 
+LARGE_WINDOWS = [((9, 11), (5, 5)), ((6, 7, 6), (3, 4, 3)), ((2, 9, 8, 3), (1, 5, 4, 1))]
+
+
+@pytest.mark.parametrize("shape, window", LARGE_WINDOWS)
+@pytest.mark.parametrize("name, start", [("max", -np.inf), ("min", np.inf)])
+def test_extrema_of_large_windows(shape: tuple[int, ...], window: tuple[int, ...], name: str, start: float) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.integers(0, 3, shape).astype(np.float32)  # of which many are equal
+    weights = generator.normal(size=shape).astype(np.float32)
+
+    def extrema(j: Any, x: Any) -> Any:
+        return j.lax.reduce_window(x, start, getattr(j.lax, name), window, (1,) * len(shape), "SAME")
+
+    agree(lambda j: (extrema(j, x), j.grad(lambda x: (extrema(j, x) * weights).sum())(x)), rtol=1e-5, atol=1e-5)
+    x[generator.random(shape) < 0.05] = np.nan
+    agree(lambda j: extrema(j, x))
+
+
+def test_extrema_of_large_windows_are_taken_along_one_dimension_after_the_other() -> None:
+    function = lambda x: jaxish.lax.reduce_window(x, -np.inf, jaxish.lax.max, (5, 7), (1, 1), "SAME")
+    nodes = jaxish.jit(function).trace(np.ones((9, 11), np.float32))._program.closed.graph.module.graph.nodes
+    assert [node.args[1] for node in nodes if "max_pool2d" in node.name] == [[1, 7], [5, 1]]
+
+
 @pytest.mark.parametrize("start", [-np.inf, np.float32(-np.inf), jaxish.numpy.float32(-np.inf)])
 def test_gradients_of_windows_that_hold_nothing_but_the_start(start: Any) -> None:
     x, cotangents = np.full((3, 3), -np.inf, np.float32), np.arange(1, 5, dtype=np.float32).reshape(2, 2)

@@ -5,6 +5,7 @@ elements, one strided slice for each.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -201,6 +202,20 @@ _POOLED = (elementwise.add, elementwise.max, elementwise.min)
 _MAXIMA = (torch.nn.functional.max_pool1d, torch.nn.functional.max_pool2d, torch.nn.functional.max_pool3d)
 
 
+def _maxima(planes: Tensor, size: Sequence[int], step: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """Return the windows' maxima; of large windows at every place along one dimension after the other.
+
+    The last one first: so the first of a window's equal maxima is the same, which has the cotangent.
+    """
+    pool = _MAXIMA[len(size) - 1]
+    if max(step) > 1 or 2 * sum(size) > math.prod(size):
+        return pool(planes, list(size), list(step), 0, list(dilation))
+    for dim in reversed(range(len(size))):
+        along, apart = ([n if d == dim else 1 for d, n in enumerate(numbers)] for numbers in (size, dilation))
+        planes = pool(planes, along, 1, 0, apart)
+    return planes
+
+
 def _pooled(
     t: Tensor,
     computation: Any,
@@ -230,7 +245,7 @@ def _pooled(
     else:
         negated = computation is elementwise.min
         planes = -planes if negated else planes
-        out = _MAXIMA[len(moving) - 1](planes, size, step, 0, [dilation[d] for d in moving])
+        out = _maxima(planes, size, step, [dilation[d] for d in moving])
         out = -out if negated else out
     out = out.reshape([counts[d] for d in order])
     return out.permute([order.index(d) for d in range(t.dim())])
