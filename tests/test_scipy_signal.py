@@ -9,6 +9,8 @@ import pytest
 from combinations import covering
 from oracle import agree
 
+import jaxish
+
 pytestmark = pytest.mark.usefixtures("unoptimized_jax")
 
 MODES = ["full", "same", "valid"]
@@ -49,6 +51,22 @@ def test_convolutions(name, shapes, dtype, options):
 def test_convolutions_along_axes(shapes, axes, dtype, mode):
     x, y = draw(shapes[0], dtype), draw(shapes[1], dtype)
     agree(lambda j: j.scipy.signal.fftconvolve(x, y, mode, axes), **LOOSE)
+
+
+LARGE = [((17,), (1,)), ((40,), (11,)), ((100,), (14,)), ((19, 40), (5, 8)), ((2, 40, 3), (1, 22, 17)), ((0,), (60,))]
+
+
+@pytest.mark.parametrize("shapes, dtype, mode", covering(LARGE, DTYPES, MODES))
+def test_convolutions_of_sizes_with_large_factors(shapes, dtype, mode):
+    x, y = draw(shapes[0], dtype), draw(shapes[1], dtype)
+    agree(lambda j: j.scipy.signal.fftconvolve(x, y, mode), **LOOSE)
+
+
+def test_transforms_for_convolutions_have_sizes_with_small_factors():
+    function = jaxish.jit(jaxish.scipy.signal.fftconvolve)
+    made = function.trace(draw((700, 31)), draw((10, 7)))._program.closed.graph.module.graph.nodes
+    sizes = {n for node in made if "fft_r2c" in node.name for n in node.meta["val"].shape}
+    assert sizes == {720, 40 // 2 + 1}
 
 
 def test_convolutions_refuse_other_boundaries():
