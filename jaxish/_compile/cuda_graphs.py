@@ -29,7 +29,6 @@ from . import background
 Run = Callable[..., Sequence[Tensor]]
 
 _WARM_UP, _TRIES = 2, 20  # calls: the first one that is timed, and the last
-_ATTEMPTS = 3  # to record: what fails may be a kernel that was to be loaded or tuned then
 _TOO_LONG = 0.25  # seconds of a call: launching is not what they are spent on, or the graph would be huge
 _SHORT = 0.01  # seconds of a call, below which it is measured three times
 _TOO_LARGE = 1 << 28  # bytes to be copied
@@ -66,18 +65,18 @@ class _WarmUp:
 
     def __init__(self, run: Run, use: Callable[[Run], None], device: torch.device, is_for_now: bool) -> None:
         self._run, self._use, self._device, self._is_for_now = run, use, device, is_for_now
-        self._lock, self._calls, self._attempts, self._seconds = threading.Lock(), 0, 0, math.inf
-        self._is_ready = False
+        self._lock, self._calls, self._seconds, self._is_ready = threading.Lock(), 0, math.inf, False
 
     def __call__(self, *tensors: Tensor) -> Sequence[Tensor]:
         if getattr(_of_thread, "is_part", False):
             return self._run(*tensors)
         self._calls += 1
         is_short = self._seconds <= _TOO_LONG
-        if not is_short and self._calls > _TRIES:
-            self._use(self._run)
-        elif is_short and self._is_ready and self._lock.acquire(blocking=False):
-            self._attempt(tensors)
+        is_time = self._is_ready if is_short else self._calls > _TRIES
+        # Once, the lock stays: after several failures in a recording cuSOLVER fails outside of one, too (torch 2.11).
+        if is_time and self._lock.acquire(blocking=False):
+            found = _recording(self._run, tensors, self._device, self._seconds) if is_short else None
+            self._use(found or self._run)
         is_at_rest = self._is_for_now or not background.compiler().is_busy
         with _as_one():
             if self._calls < _WARM_UP or is_short:
@@ -87,15 +86,6 @@ class _WarmUp:
         # What it calls may have been compiled since the last call. Kernels are loaded and tuned when they first run.
         self._is_ready = is_at_rest
         return results
-
-    def _attempt(self, tensors: Sequence[Tensor]) -> None:
-        self._attempts += 1
-        made = _recording(self._run, tensors, self._device, self._seconds)
-        if made is None and self._attempts < _ATTEMPTS:
-            self._is_ready = False
-            self._lock.release()
-        else:  # the lock stays: another thread may be in a call
-            self._use(made or self._run)
 
 
 @contextlib.contextmanager
@@ -108,10 +98,10 @@ def _as_one() -> Iterator[None]:
         _of_thread.is_part = False
 
 
-def _recording(run: Run, tensors: Sequence[Tensor], device: torch.device, seconds: float) -> Run | None:
-    """Return `run`, a call of which takes about so many seconds, as a graph, or as it is where that is as fast; None where it fails."""
+def _recording(run: Run, tensors: Sequence[Tensor], device: torch.device, seconds: float) -> "_Recording | None":
+    """Return `run`, a call of which takes about so many seconds, as a graph; None where it cannot be one, or is no faster as one."""
     if sum(t.nbytes for t in tensors) > _TOO_LARGE:
-        return run
+        return None
     with _one_at_a_time, _as_one(), torch.cuda.device(device), torch.no_grad():
         try:
             made = _Recording(run, tensors, device)
@@ -120,7 +110,7 @@ def _recording(run: Run, tensors: Sequence[Tensor], device: torch.device, second
             return None
         times = 3 if seconds < _SHORT else 1
         plainly, replayed = (min(_timed(f, tensors)[0] for _ in range(times)) for f in (run, made))
-        return made if made.copied <= _TOO_LARGE and replayed < _GAIN * plainly else run
+        return made if made.copied <= _TOO_LARGE and replayed < _GAIN * plainly else None
 
 
 def _timed(run: Run, tensors: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
