@@ -283,6 +283,18 @@ def test_exponentials_of_logarithms_of_probabilities():
     check(entropy, x, rtol=1e-5, atol=1e-6)
 
 
+def test_exponentials_of_logarithms_of_which_an_element_is_set():
+    def changed(j):
+        def function(x, i):
+            once = j.nn.log_softmax(x[0]).at[i].set(0.5, mode="promise_in_bounds")
+            many = lambda c, row: (c + 1, j.numpy.exp(j.nn.log_softmax(row + c).at[i].set(1.0, mode="clip")))
+            return j.numpy.exp(once), j.lax.scan(many, 0.0, x)[1]
+
+        return function
+
+    check(changed, np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32), np.int32(3))
+
+
 def drawn(random):
     """Return a program of a dozen operators on arrays that broadcast against each other."""
     kinds = [*random.choice(6, 12), 3]

@@ -122,10 +122,10 @@ class Executable:
 
     def _from_backend(self) -> Callable[..., Sequence[Tensor]]:
         self._request = request = self.request()
-        run = _unfused(self.body.module)
-        if request.is_worthwhile():
-            with progress.told(self.name), monitoring.timed(monitoring.COMPILE):
-                run = request.compile()
+        if not request.is_worthwhile():
+            return self._recorded(_unfused(self.body.module), self._use)
+        with progress.told(self.name), monitoring.timed(monitoring.COMPILE):
+            run = request.compile()
         return self._recorded(run, self._use)
 
     def _recorded(

@@ -156,7 +156,7 @@ def with_spare(x: Value, dim: int) -> Value:
 
     shape = (*x.shape[:dim], size + 1, *x.shape[dim + 1 :])
     memory = x.memory if dim == 0 else None
-    return replace(x, shape=shape, load=load, is_held=False, memory=memory, spare=dim)
+    return replace(x, shape=shape, load=load, is_held=False, memory=memory, spare=dim, exponential=None)
 
 
 def _updated(
@@ -169,7 +169,7 @@ def _updated(
         raise Unsupported("several elements set, and read in the same step")
 
     updates = () if x.place is None else (*x.updates, update(x.place))
-    return replace(x, load=load or unknown, is_held=False, updates=updates)
+    return replace(x, load=load or unknown, is_held=False, updates=updates, exponential=None)
 
 
 def _first_of(dims: Sequence[int]) -> int:
