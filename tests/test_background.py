@@ -394,6 +394,21 @@ def test_a_core_is_left_to_the_compiling_process_while_it_works(monkeypatch):
         torch.set_num_threads(before)
 
 
+def test_matrices_are_factored_rightly_after_a_core_was_left_to_the_compiling_process():
+    """torch.set_num_threads has MKL take several threads within torch's, where its LU factorizations are not safe."""
+    program = """
+import numpy as np
+import jaxish.numpy as jnp
+from jaxish._compile import background
+type(background.compiler()).is_busy = True
+with background.room_beside():
+    pass
+a = np.random.default_rng(0).standard_normal((4, 200, 200)) + 20 * np.eye(200)
+print(np.abs(np.asarray(jnp.linalg.inv(a)) - np.linalg.inv(a)).max() < 1e-5)
+"""
+    assert run(program, OMP_NUM_THREADS=str(machine.cores())) == "True\n"
+
+
 def test_a_thread_that_is_in_a_finalizer_ends_with_the_process(recwarn):
     class Thing:
         pass

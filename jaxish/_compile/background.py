@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .._core import cache, config, dynamo, machine
+from .._core import cache, config, dynamo, machine, openmp
 from . import progress, registry
 
 if TYPE_CHECKING:
@@ -339,11 +339,11 @@ def room_beside() -> Iterator[None]:
     if threads == 1 or threads < machine.cores():
         yield
         return
-    torch.set_num_threads(threads - 1)
+    openmp.set_threads(threads - 1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        openmp.set_threads(threads)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

@@ -1,10 +1,9 @@
 """A fork's child can compute in parallel, as its parent does, and finds no lock that nobody will release."""
 
-import ctypes
 import os
 import threading
 
-import torch
+from . import openmp
 
 _SOFT = 1  # omp_pause_soft (OpenMP 5.0, section 3.6): threads end, settings stay
 
@@ -12,13 +11,11 @@ _SOFT = 1  # omp_pause_soft (OpenMP 5.0, section 3.6): threads end, settings sta
 def _end_threads() -> None:
     # The child inherits what libgomp knows of the forking thread's helpers, but not the helpers: its first parallel region
     # would wait for them for ever. They end here, and both processes start new ones when they compute.
-    _openmp.omp_pause_resource_all(_SOFT)
+    openmp.library.omp_pause_resource_all(_SOFT)
 
 
-# torch is linked with the OpenMP that its kernels and Inductor's use, whatever its file is called. Tried with torch 2.13 on
-# Linux (libgomp). Other systems' torch has LLVM's, which minds forks itself.
-_openmp = ctypes.CDLL(torch._C.__file__)
-if hasattr(os, "register_at_fork") and hasattr(_openmp, "omp_pause_resource_all"):
+# LLVM's OpenMP, which has no such function, minds forks itself.
+if hasattr(os, "register_at_fork") and hasattr(openmp.library, "omp_pause_resource_all"):
     os.register_at_fork(before=_end_threads)
 
 
