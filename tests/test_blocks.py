@@ -369,3 +369,25 @@ def test_differences_along_two_dimensions_ask_nothing_of_an_element():
     assert "< 299 ? " in text  # a block of rows ends where another formula begins
     x = np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32)
     agree(lambda j: j.jit(lambda x: j.numpy.hypot(*j.numpy.gradient(x)))(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_elements_at_places_that_are_0_or_1(size):
+    """GCC 12 reads before the array where it knows that an index is a comparison's result."""
+    generator = np.random.default_rng(5)
+    table = generator.standard_normal(size).astype(np.float32)
+    places = generator.integers(-4, 6, (33, 1)).astype(np.int32)
+    values = generator.standard_normal(33).astype(np.float32)
+
+    def smallest(xp):
+        return xp.grad(lambda table, places, values: table.at[places].min(table[:1] * 0.5).sum() + values.sum())
+
+    def weighted(xp):
+        def function(table, places, values):
+            is_positive = (places[:, 0] != 0).astype("int32") * (size - 1)
+            return (values[0] == table[is_positive]).astype("float32").sum() + (table[is_positive] * 2).sum()
+
+        return function
+
+    for program in smallest, weighted:
+        check(program, table, places, values)

@@ -38,7 +38,9 @@ def taken(shape: tuple[int, ...], x: Value, places: Sequence[Value | None]) -> V
         entry = index[first : first + len(batch)]
         others = iter([*index[:first], *index[first + len(batch) :]])
         given = [*places, *[None] * (len(x.shape) - len(places))]
-        return x.load([next(others) if p is None else _at(p, entry, n) for p, n in zip(given, x.shape, strict=True)])
+        return x.load(
+            [next(others) if p is None else _read_at(p, entry, n) for p, n in zip(given, x.shape, strict=True)]
+        )
 
     return Value(shape, x.dtype, load)
 
@@ -72,7 +74,7 @@ def run_of(emitter: Emitter, shape: tuple[int, ...], x: Value, dim: int, start: 
 def gathered(shape: tuple[int, ...], x: Value, dim: int, places: Value) -> Value:
     """Return the elements of x whose index along one dimension `places` gives, and whose others are their own."""
     _check_sizes(x, [dim])
-    return Value(shape, x.dtype, lambda i: x.load([*i[:dim], _at(places, i, x.shape[dim]), *i[dim + 1 :]]))
+    return Value(shape, x.dtype, lambda i: x.load([*i[:dim], _read_at(places, i, x.shape[dim]), *i[dim + 1 :]]))
 
 
 def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Value:
@@ -192,6 +194,10 @@ def _check_sizes(x: Value, dims: Sequence[int]) -> None:
 def _at(places: Value, entry: Sequence[str], size: int | None) -> str:
     found = places.load(broadcast(entry, places.shape))
     return found if size is None else f"at<{size}>({found})"
+
+
+def _read_at(places: Value, entry: Sequence[str], size: int) -> str:
+    return f"place({_at(places, entry, size)})"
 
 
 def _within(x: Value) -> str:

@@ -380,6 +380,9 @@ template <int n> static inline int64_t at(int64_t i) {  // an index, which count
   i += i < 0 ? n : 0;
   return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
+// Where an element is read that the compiler cannot know for a comparison's result: of one at a place that is 0 or 1 because
+// something is true, in a loop that has vectors, GCC 12 reads the element before the array for 1 (a mask's elements are -1 and 0).
+static inline int64_t place(int64_t i) { return i ^ shifts[0]; }
 """
 
 
