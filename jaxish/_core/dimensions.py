@@ -1,6 +1,6 @@
 """Dimensions and shapes as arguments: one place for their checks and error text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -29,15 +29,26 @@ def canonical_axis(axis: Any, ndim: int, name: str = "axis", error: type[Excepti
 
 
 def canonical_axes(axis: Any, ndim: int, name: str = "axis", error: type[Exception] = ValueError) -> tuple[int, ...]:
-    """Return None (all), an integer or a sequence of integers as axes counted from the front, without repeats."""
+    """Return None (all), an integer or an iterable of integers as axes counted from the front, without repeats."""
     if axis is None:
         return tuple(range(ndim))
-    if not isinstance(axis, tuple | list | range):
+    if type(axis) is int:
         return (canonical_axis(axis, ndim, name, error),)
-    axes = tuple(canonical_axis(a, ndim, name, error) for a in axis)
+    given = each_of(axis)
+    axes = tuple(canonical_axis(a, ndim, name, error) for a in given)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"duplicate value in '{name}': {tuple(axis)} has a repeated axis.")
+        raise ValueError(f"duplicate value in '{name}': {given} has a repeated axis.")
     return axes
+
+
+def several(given: Any) -> bool:
+    """Tell whether an argument is an iterable of values: a list, a range, a set, an array that has dimensions."""
+    return hasattr(given, "__iter__") and getattr(given, "ndim", None) != 0
+
+
+def each_of(given: Any) -> tuple[Any, ...]:
+    """Return a value, or the values of an iterable, as a tuple."""
+    return tuple(given) if several(given) else (given,)
 
 
 def static_int(value: Any, what: str) -> int:
@@ -55,8 +66,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
 
     Raises `TypeError` for sizes that are negative or no concrete integers.
     """
-    several: Any = shape if isinstance(shape, Iterable) and not _is_scalar_array(shape) else (shape,)
-    sizes = tuple(several)
+    sizes = each_of(shape)
     for size in sizes:
         if isinstance(size, Array) and is_abstract(size):
             raise TypeError(
@@ -70,10 +80,6 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     if any(size < 0 for size in result):
         raise TypeError(f"A shape must have every element be nonnegative, got {shape}.")
     return result
-
-
-def _is_scalar_array(x: Any) -> bool:
-    return getattr(x, "ndim", None) == 0
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:

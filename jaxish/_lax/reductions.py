@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._core import config, dtypes, graph, narrow, tree, unsigned
 from .._core.array import Array, device_of, tensor_of, type_text
+from .._core.dimensions import index_of
 from .._core.graph import TensorType
 from .._core.operations import shown_as
 from .._core.promotion import convert
@@ -305,13 +306,14 @@ def _position(name: str, operand: Any, axis: int, index_dtype: Any) -> Array:
 # Scans
 
 
-def _scannable(name: str, operand: Any, axis: int, accepted: DtypeSet = _NUMBER) -> tuple[Tensor, bool]:
-    rank = ops.array_of(name, operand).ndim
+def _scannable(name: str, operand: Any, axis: Any, accepted: DtypeSet = _NUMBER) -> tuple[Tensor, int, bool]:
+    axis, rank = index_of(axis), ops.array_of(name, operand).ndim
     if axis < 0:
         raise ValueError(f"{name}: negative axes are not allowed, got {axis}. Count from the front.")
     if axis >= rank:
         raise ValueError(f"axis {axis} is out of bounds for an array of rank {rank}")
-    return ops.operand(name, operand, accepted)
+    t, weak = ops.operand(name, operand, accepted)
+    return t, axis, weak
 
 
 def _scan(name: str, function: Callable[[Tensor, int], Tensor]) -> Callable[[Tensor, int, bool], Tensor]:
@@ -333,31 +335,31 @@ _cumlogsumexp = _scan("cumlogsumexp", torch.logcumsumexp)
 
 def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running sums along an axis, with `reverse` from its end."""
-    t, weak = _scannable("cumsum", operand, axis)
+    t, axis, weak = _scannable("cumsum", operand, axis)
     return Array(_cumsum(t, axis, bool(reverse)), weak)
 
 
 def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running products along an axis, with `reverse` from its end."""
-    t, weak = _scannable("cumprod", operand, axis)
+    t, axis, weak = _scannable("cumprod", operand, axis)
     return Array(_cumprod(t, axis, bool(reverse)), weak)
 
 
 def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running maxima along an axis, with `reverse` from its end."""
-    t, weak = _scannable("cummax", operand, axis)
+    t, axis, weak = _scannable("cummax", operand, axis)
     return Array(_cummax(t, axis, bool(reverse)), weak)
 
 
 def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return running minima along an axis, with `reverse` from its end."""
-    t, weak = _scannable("cummin", operand, axis)
+    t, axis, weak = _scannable("cummin", operand, axis)
     return Array(_cummin(t, axis, bool(reverse)), weak)
 
 
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Return the logarithms of running sums of exponentials along an axis, with `reverse` from its end."""
-    t, weak = _scannable("cumlogsumexp", operand, axis)
+    t, axis, weak = _scannable("cumlogsumexp", operand, axis)
     if t.dtype not in ops.INEXACT.dtypes:
         raise OverflowError(f"cumlogsumexp needs a floating or complex operand, got {dtypes.TO_NUMPY[t.dtype]}.")
     return Array(_cumlogsumexp(t, axis, bool(reverse)), weak)

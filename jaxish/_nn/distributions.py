@@ -8,12 +8,12 @@ from torch import Tensor
 
 from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
-from .._core.dimensions import index_of
+from .._core.dimensions import canonical_axes, canonical_axis, index_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
 from .._lax.shapes import positions
 from .._numpy.creation import asarray
-from .._numpy.softmax import Axis, dims_of, logsumexp, mask_of, sum_over
+from .._numpy.softmax import Axis, logsumexp, mask_of, sum_over
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 
@@ -23,7 +23,7 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
     """Return log(mean(exp(x))) along `axis`."""
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
     shape = as_array(x).shape
-    dims = dims_of(axis, len(shape))
+    dims = canonical_axes(axis, len(shape))
     if where is None:
         elements = float(torch.Size([shape[d] for d in dims]).numel())
         count = torch.full((), elements, dtype=torch.float32, device=total._tensor.device)
@@ -46,7 +46,7 @@ def standardize(
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}.")
     (found,), _ = promote_inexact("standardize", x)
-    dims, mask = dims_of(axis, found.dim()), mask_of(where)
+    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
     centre = _mean(found, dims, mask) if mean is None else tensor_of(as_array(mean))
     if variance is not None:
         spread = tensor_of(as_array(variance))
@@ -58,11 +58,11 @@ def standardize(
     return Array((found - centre) * torch.rsqrt(spread + offset), False)
 
 
-def _mean(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
+def _mean(x: Tensor, dims: tuple[int, ...], mask: Tensor | None) -> Tensor:
     if mask is None:
-        return x.mean(dims, keepdim=True)
+        return x.mean(dims, keepdim=True) if dims else x
     kept = mask.expand(x.shape)
-    return selection.where(kept, x, 0).sum(dims, keepdim=True) / kept.sum(dims, keepdim=True)
+    return sum_over(selection.where(kept, x, 0), dims, True) / sum_over(kept, dims, True)
 
 
 @shown_as_jit("num_classes", "dtype", "axis", name="_one_hot")
@@ -77,18 +77,15 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             f"jax.nn.one_hot input should be integer-typed; got dtype={indices.dtype}", DeprecationWarning, stacklevel=2
         )
     wanted = dtypes.requested_dtype(float if dtype is None else dtype, "one_hot")
-    if not isinstance(axis, int):
+    if isinstance(axis, str | tuple):
         raise NotImplementedError("one_hot with a named axis is not supported; give an integer axis.")
-    rank = indices.ndim + 1
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {rank}")
+    axis, rank = canonical_axis(axis, indices.ndim + 1), indices.ndim + 1
     num_classes = index_of(num_classes)
     if num_classes < 0:
         raise TypeError(f"one_hot needs a nonnegative number of classes, got {num_classes}.")
     if indices.dtype == bool:
         raise TypeError("one_hot does not accept dtype bool. Use x.astype(int).")
     tensor = tensor_of(indices)
-    axis %= rank
     shape = tuple(num_classes if d == axis else 1 for d in range(rank))
     chosen = tensor.unsqueeze(axis)
     return Array(convert(chosen == positions(shape, tensor.dtype, axis, tensor.device), dtypes.to_torch(wanted)))

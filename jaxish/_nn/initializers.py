@@ -1,6 +1,7 @@
 """jax.nn.initializers: functions (key, shape, dtype) -> initial weights."""
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from .._core import dtypes
 from .._core.array import Array
-from .._core.dimensions import canonical_shape
+from .._core.dimensions import canonical_shape, each_of
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
 from .._numpy import creation, elementary, manipulation
@@ -92,14 +93,14 @@ def truncated_normal(
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
-    if in_axis == -2 and len(shape) <= 1:
+    if len(shape) <= 1 and in_axis == -2:
         raise ValueError(
             f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor with default in_axis. "
             "Must be at least 2D or specify in_axis explicitly."
         )
 
     def size(axes: Axes) -> int:
-        return shape[axes] if isinstance(axes, int) else math.prod(shape[a] for a in axes)
+        return math.prod(shape[operator.index(a)] for a in each_of(axes))
 
     field = math.prod(shape) / size(in_axis) / size(out_axis) / size(batch_axis)
     return size(in_axis) * field, size(out_axis) * field

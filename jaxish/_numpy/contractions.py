@@ -176,9 +176,10 @@ def vecdot(
 ) -> Array:  # fmt: skip
     """Return the products of the vectors along `axis`, those of `x1` conjugated; other dimensions are broadcast."""
     (x, y), result, weak = operands("vecdot", preferred_element_type, x1, x2)
-    if len({t.shape[canonical_axis(axis, t.dim(), error=IndexError)] for t in (x, y)}) > 1:
+    first, second = (canonical_axis(axis, t.dim(), error=IndexError) for t in (x, y))
+    if x.shape[first] != y.shape[second]:
         raise ValueError(f"axes must match along axis {axis}; {_shapes_text(x, y)}.")
-    x, y = x.movedim(axis, -1), y.movedim(axis, -1)
+    x, y = x.movedim(first, -1), y.movedim(second, -1)
     x = conjugate(x)
     return Array(convert(product(x.unsqueeze(-2), y.unsqueeze(-1)).squeeze(-1).squeeze(-1), result), weak)
 

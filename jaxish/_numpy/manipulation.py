@@ -10,7 +10,15 @@ from torch import Tensor
 
 from .._core import dtypes, errors, selection, unsigned
 from .._core.array import Array, check_arraylike, is_abstract, is_weak, warn_arraylike
-from .._core.dimensions import broadcast_shape, canonical_axes, canonical_axis, canonical_shape, expanded, static_int
+from .._core.dimensions import (
+    broadcast_shape,
+    canonical_axes,
+    canonical_axis,
+    canonical_shape,
+    each_of,
+    expanded,
+    static_int,
+)
 from .._core.extended import moves_elements
 from .._core.promotion import tensor
 from .._core.symbolic_sizes import index as index_of
@@ -137,7 +145,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Return `a` with axes of size one inserted at the positions `axis` of the result."""
     t = tensor("expand_dims", a)
-    positions = tuple(axis) if isinstance(axis, tuple | list | range) else (axis,)
+    positions = each_of(axis)
     for position in sorted(canonical_axes(positions, t.dim() + len(positions))):
         t = t.unsqueeze(position)
     return Array(t, is_weak(a))
@@ -255,10 +263,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Return `a` with the axes `source` moved to the positions `destination`. Raises `ValueError` for unequal numbers."""
     t = tensor("moveaxis", a)
-    sources, targets = (
-        canonical_axes(d.tolist() if isinstance(d, np.ndarray) else () if d is None else d, t.dim())
-        for d in (source, destination)
-    )
+    sources, targets = (canonical_axes(() if d is None else d, t.dim()) for d in (source, destination))
     if len(sources) != len(targets):
         raise ValueError(f"Inconsistent number of elements: {len(sources)} vs {len(targets)}")
     return Array(t.movedim(sources, targets) if sources else t, is_weak(a))
@@ -328,12 +333,12 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[in
     t, weak = tensor("roll", a), is_weak(a)
     if axis is None:
         return Array(_rolled(t.reshape(-1), [(s, 0) for s in _shift_list(shift)]).reshape(t.shape), weak)
-    axes = [canonical_axis(d, t.dim()) for d in (axis if isinstance(axis, tuple | list | range) else (axis,))]
+    axes = [canonical_axis(d, t.dim()) for d in each_of(axis)]
     shifts = _shift_list(shift)
-    count = max(len(axes), len(shifts))
-    if len(axes) not in (1, count) or len(shifts) not in (1, count):
+    count = len(axes) if len(shifts) == 1 else len(shifts)
+    if len(axes) not in (1, count):
         raise ValueError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes.")
-    pairs = list(zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True))
+    pairs = list(zip(*(x * count if len(x) == 1 else x for x in (shifts, axes)), strict=True))
     return Array(_rolled(t, pairs), weak)
 
 

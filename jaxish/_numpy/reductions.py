@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._core import dtypes, unsigned
 from .._core.array import Array, check_arraylike, tensor_of
-from .._core.dimensions import canonical_axes, canonical_axis, expanded, static_int
+from .._core.dimensions import canonical_axes, canonical_axis, expanded, several, static_int
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
@@ -29,7 +29,7 @@ def static_axis(axis: Any) -> Any:
     """Return None, an int or a tuple of ints; raise where an axis is no concrete integer."""
     if axis is None or type(axis) is int:
         return axis
-    if isinstance(axis, tuple | list | range | np.ndarray) and getattr(axis, "ndim", 1):
+    if several(axis):
         return tuple(static_int(a, "The axis argument") for a in axis)
     if isinstance(axis, float):
         raise TypeError(f"The axis argument must be an integer or a sequence of integers; got {axis!r}.")

@@ -365,7 +365,7 @@ def ravel_multi_index(
     if order not in ("C", "F"):
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
     pairs = list(zip(found, sizes, strict=True))
-    common = promote("ravel_multi_index", *multi_index)[0][0].dtype if multi_index else int_dtype()
+    common = promote("ravel_multi_index", *multi_index)[0][0].dtype if len(multi_index) else int_dtype()
     target = common if dtype is None else dtype_or(dtype, "ravel_multi_index", None)
     flat = torch.zeros((), dtype=torch.int64, device=found[0].device if found else default_torch_device())
     for index, size in pairs if order == "C" else reversed(pairs):

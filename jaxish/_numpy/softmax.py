@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._core import selection
 from .._core.array import Array, as_array, tensor_of, type_text
+from .._core.dimensions import canonical_axes
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._lax.operands import NUMBER, check_accepted
@@ -16,14 +17,6 @@ from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 
 Axis = int | Sequence[int] | None
-
-
-def dims_of(axis: Axis, rank: int) -> list[int]:
-    axes = range(rank) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    for a in axes:
-        if not -rank <= a < rank:
-            raise ValueError(f"axis {a} is out of bounds for array of dimension {rank}")
-    return [a % rank for a in axes] if rank else []
 
 
 def mask_of(where: Any) -> Tensor | None:
@@ -42,7 +35,7 @@ def _exponents(function: str, x: Any) -> Tensor:
     return promote_inexact(function, x)[0][0]
 
 
-def finite_max(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
+def finite_max(x: Tensor, dims: tuple[int, ...], mask: Tensor | None) -> Tensor:
     """Return the maximum along `dims`, kept, as a constant for derivatives; 0 where it is not finite."""
     held = x.detach() if mask is None else selection.where(mask, x, -torch.inf).detach()
     if not held.numel():
@@ -51,7 +44,7 @@ def finite_max(x: Tensor, dims: list[int], mask: Tensor | None) -> Tensor:
     return selection.where(torch.isfinite(top), top, 0)
 
 
-def sum_over(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
+def sum_over(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return x.sum(dims, keepdim=keepdim) if dims else x
 
 
@@ -63,7 +56,7 @@ def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
     found = _exponents("softmax", x)
-    dims, mask = dims_of(axis, found.dim()), mask_of(where)
+    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
     if len(dims) == 1 and mask is None and not found.is_complex():
         return Array(torch.softmax(found, dims[0]), False)
     raised = raised_within(found - finite_max(found, dims, mask), mask)
@@ -75,7 +68,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return the logarithm of `softmax`; minus infinity outside `where`."""
     found = _exponents("log_softmax", x)
-    dims, mask = dims_of(axis, found.dim()), mask_of(where)
+    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
     if len(dims) == 1 and mask is None and not found.is_complex():
         return Array(torch.log_softmax(found, dims[0]), False)
     shifted = found - finite_max(found, dims, mask)
@@ -102,7 +95,7 @@ def logsumexp(
     else:
         (found, factor), _ = promote_inexact("logsumexp", a, b)
         found = selection.where(factor == 0, -torch.inf, found)
-    dims, mask = dims_of(axis, found.dim()), mask_of(where)
+    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
     real = found.real if found.is_complex() else found
     top = finite_max(real, dims, mask)
     raised = raised_within(found - top, mask)

@@ -93,7 +93,7 @@ def _many(function: str, transform: _Transform, x: Any, type: int, s: Any, axes:
         raise ValueError(f"s must have at most x.ndim ({t.dim()}) elements, got {len(sizes)}")
     if axes is None and sizes is not None:
         axes = range(t.dim() - len(sizes), t.dim())
-    places = canonical_axes(axes if axes is None or isinstance(axes, int) else tuple(axes), t.dim())
+    places = canonical_axes(axes, t.dim())
     for axis, size in zip(places, sizes or [None] * len(places), strict=True):
         t = _along(transform, t, axis, size, norm)
     return Array(t)

@@ -15,6 +15,7 @@ from torch import Tensor
 from .._core import axes, dtypes, duals, errors, narrow, pullbacks, symbolic_shapes, tree, varying
 from .._core.array import Array, as_array, device_of, from_kind, is_arraylike, tensor_of, type_text
 from .._core.avals import ShapedArray, aval_of, zeros_of
+from .._core.dimensions import several
 from .._core.primitive import conjugate
 from .._core.refs import Ref, RefArgument, RefKind
 from .._core.torch_modes import backward_in_this_thread, in_own_dtypes
@@ -259,7 +260,7 @@ def _gradient(tensor: Tensor, primal: Array, holomorphic: bool) -> Array:
 
 def parse_argnums(argnums: Any) -> int | tuple[int, ...]:
     """Return an `argnums` option as an integer or a tuple of integers. Raises `TypeError` for anything else."""
-    if isinstance(argnums, Sequence) and not isinstance(argnums, str):
+    if several(argnums):
         return tuple(map(operator.index, argnums))
     return operator.index(argnums)  # pyright: ignore
 

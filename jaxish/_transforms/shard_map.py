@@ -24,6 +24,7 @@ from .._devices.shardings import IndivisibleError, NamedSharding, PartitionSpec,
 from .callbacks import refuse_ordered
 from .flat import Output, arrays_from, check_callable, name_of, wraps
 from .jit import jit
+from .signature import positions_of
 from .stages import Lowered
 from .vmap import vmap
 
@@ -418,7 +419,7 @@ def pmap(
     _refuse_processes("pmap")
     if devices is not None and not devices:
         raise ValueError("pmap's devices are none; give at least one, or None for the first ones that there are.")
-    statics, donated = _positions(static_broadcasted_argnums), _positions(donate_argnums)
+    statics, donated = positions_of(static_broadcasted_argnums), positions_of(donate_argnums)
 
     def lanes(*args: Any, **kwargs: Any) -> Any:
         placed = [None if i in statics else _axis_of(in_axes, i) for i in range(len(args))]
@@ -455,10 +456,6 @@ def pmap(
 
     mapped.lower = lower  # pyright: ignore[reportFunctionMemberAccess]
     return mapped
-
-
-def _positions(given: int | Iterable[int]) -> tuple[int, ...]:
-    return (given,) if isinstance(given, int) else tuple(given)
 
 
 def _axis_of(in_axes: Any, position: int) -> Any:

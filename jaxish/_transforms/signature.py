@@ -8,6 +8,7 @@ from typing import Any
 
 from .._core import tree
 from .._core.array import Array
+from .._core.dimensions import each_of
 
 UNSPECIFIED = object()
 
@@ -119,17 +120,21 @@ class Arguments:
     donated: tuple[int, ...]
 
 
-def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
-    if value is None:
+def positions_of(argnums: Any) -> tuple[int, ...]:
+    """Return None, a position or an iterable of positions as integers. Raises `TypeError` for anything else."""
+    return () if argnums is None else tuple(map(operator.index, each_of(argnums)))
+
+
+def _names_of(argnames: Any) -> tuple[Any, ...]:
+    if argnames is None:
         return ()
-    return (value,) if isinstance(value, kind) else tuple(value)
+    return (argnames,) if isinstance(argnames, str) else tuple(argnames)
 
 
 def _resolved(
     parameters: list[inspect.Parameter] | None, argnums: Any, argnames: Any, what: str
 ) -> tuple[tuple[int, ...], frozenset[str]]:
-    numbers = tuple(map(operator.index, _as_tuple(argnums, int)))
-    names = _as_tuple(argnames, str)
+    numbers, names = positions_of(argnums), _names_of(argnames)
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"argument is not a string: {name}")
@@ -168,7 +173,7 @@ def infer_argnums_and_argnames(
 def _implied(
     parameters: Iterable[inspect.Parameter], argnums: Any, argnames: Any
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    numbers, names = _as_tuple(argnums, int), _as_tuple(argnames, str)
+    numbers, names = positions_of(argnums), _names_of(argnames)
     either = {i: p.name for i, p in enumerate(parameters) if p.kind is p.POSITIONAL_OR_KEYWORD}
     if argnames is None:
         names = tuple(name for i, name in either.items() if i in numbers)

@@ -16,6 +16,7 @@ from ..._compile.structured import Opaque
 from ..._core import config, derived, errors, graph, residuals, symbolic_sizes, tree, unsigned
 from ..._core.array import Array, as_array, from_kind, tensor_of
 from ..._core.derived import Inline
+from ..._core.dimensions import index_of
 from ..._core.graph import Graph, TensorType
 from ..._core.primitive import Dims, differentiable, instantiate, popped_axis
 from ..._core.refs import RefArgument, references
@@ -423,9 +424,9 @@ def leading_length(arrays: Sequence[Array], length: Any) -> int:
 def _unroll(unroll: int | bool, steps: int) -> int:
     if isinstance(unroll, bool):
         return max(steps, 1) if unroll else 1
-    if not isinstance(unroll, int) or unroll < 0:
+    if index_of(unroll) < 0:
         raise ValueError("`unroll` must be a `bool` or a non-negative `int`.")
-    return max(1, min(unroll, steps))
+    return max(1, min(index_of(unroll), steps))
 
 
 def _slice_of(array: Array) -> Array:

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from ..._core.array import Array, tensor_of
-from ..._core.dimensions import canonical_axis
+from ..._core.dimensions import canonical_axis, each_of
 from ..._core.promotion import promote_inexact
-from ..._core.symbolic_sizes import index as index_of
 from ..._core.typing import ArrayLike
 from ..._lax.convolution import conv_general_dilated
 from ..._lax.precision import PrecisionLike
@@ -70,8 +69,7 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequen
         raise ValueError("in1 and in2 should have the same dimensionality")
     if mode not in _MODES:
         raise ValueError("mode must be one of ['same', 'full', 'valid']")
-    several: Any = range(x.dim()) if axes is None else axes if isinstance(axes, tuple | list) else [axes]
-    dims = sorted({canonical_axis(index_of(d), x.dim()) for d in several})
+    dims = sorted({canonical_axis(d, x.dim()) for d in (range(x.dim()) if axes is None else each_of(axes))})
     if any(m != n for d, (m, n) in enumerate(zip(x.shape, y.shape, strict=True)) if d not in dims):
         raise ValueError(
             f"mapped axes must have same shape; got in1.shape={tuple(x.shape)} in2.shape={tuple(y.shape)} axes={axes}"
