@@ -88,6 +88,21 @@ def test_transforms_under_vmap_and_grad(compiled):
     check(power, x, filter, rtol=1e-4)
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 16])
+def test_derivatives_of_inverse_transforms_to_real_numbers(size, compiled):
+    x, filter = numbers((3, size), "float32"), numbers((size,), "float32", seed=1)
+
+    def loss(j, x, filter):
+        rows = j.numpy.fft.irfft(j.numpy.fft.rfft(x) * j.numpy.fft.rfft(filter), size)
+        return (j.numpy.fft.irfft2(j.numpy.fft.rfft2(rows), rows.shape) ** 3).sum()
+
+    check(lambda j, x, filter: j.grad(lambda x: loss(j, x, filter))(x), x, filter, rtol=1e-4)
+    check(lambda j, x, filter: j.vmap(j.grad(lambda x: loss(j, x[None], filter)))(x), x, filter, rtol=1e-4)
+    second = lambda j, x, filter: j.grad(lambda x: (j.grad(lambda x: loss(j, x, filter))(x) ** 2).sum())(x)
+    wanted = np.asarray(jax.jit(lambda *args: second(jax, *args))(x, filter))
+    agree(lambda j: j.jit(lambda *args: second(j, *args))(x, filter), rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
 def test_a_torch_without_mkl_transforms_by_its_own_operators(compiled, monkeypatch):
     monkeypatch.setattr(loop_fourier, "_places", lambda: [None])
     x = numbers((3, 8), "float32")

@@ -20,7 +20,7 @@ def _filled(tensor: Tensor, mask: Tensor, value: Any) -> Tensor:
 PURE: dict[Any, Callable[..., Tensor]] = {
     aten.masked_fill_.Scalar: _filled, aten.logical_and_.default: aten.logical_and.default,
     aten.add_.Tensor: aten.add.Tensor, aten.sub_.Tensor: aten.sub.Tensor,
-    aten.mul_.Tensor: aten.mul.Tensor, aten.div_.Tensor: aten.div.Tensor,
+    aten.mul_.Tensor: aten.mul.Tensor, aten.mul_.Scalar: aten.mul.Scalar, aten.div_.Tensor: aten.div.Tensor,
 }  # fmt: skip
 
 
@@ -30,14 +30,12 @@ def as_new_value(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> bo
     Compilers compute nothing together with what is written into.
     """
     tensor, node = args[0], trace.made_by(args[0])
-    if node is None or node.op != "call_function" or node.target is operator.getitem or trace.fake_mode.shape_env:
+    if node is None or trace.fake_mode.shape_env:
         return False
     if node.meta["val"] is not tensor:  # detached: another name of the same node
         return False
-    memory = nodes.storage_of(tensor)
-    values = [other.meta.get("val") for other in (*node.all_input_nodes, *node.users)]
-    if any(nodes.storage_of(v) == memory for v in values if isinstance(v, Tensor)):
-        return False
+    if not _shares_no_memory(node):
+        return _part_as_new_value(trace, node, func, args, kwargs)
     before = fake_results.fake(trace.fake_mode, tensor.shape, tensor.dtype, tensor.device, tensor.stride())
     before.laid = getattr(tensor, "laid", None)  # pyright: ignore[reportAttributeAccessIssue]
     trace.bind(before, node)
@@ -46,6 +44,36 @@ def as_new_value(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> bo
     fits = (out.shape, out.dtype, out.stride()) == (tensor.shape, tensor.dtype, tensor.stride())
     trace.bind(tensor, trace.node_of(out) if fits else node)
     return fits
+
+
+def _part_as_new_value(trace: Any, node: fx.Node, func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Record that a slice, and so what it is a slice of, has another value; tell whether nothing else sees that memory.
+
+    torch doubles so what stands for two frequencies, in cotangents of inverse Fourier transforms to real numbers.
+    """
+    if node.target is not aten.slice.Tensor or node.users or len(node.args) > 4:  # by steps
+        return False
+    source, dim, start = cast("tuple[fx.Node, int, int]", node.args[:3])
+    if not _shares_no_memory(source, but=node):
+        return False
+    part, whole = args[0], source.meta["val"]
+    stop = start + part.shape[dim]
+    with trace:
+        before = aten.slice.Tensor(whole, dim, 0, start)
+        new = PURE[func](part, *args[1:], **kwargs)
+        made = aten.cat.default([before, new, aten.slice.Tensor(whole, dim, stop, whole.shape[dim])], dim)
+    trace.bind(whole, trace.node_of(made))
+    trace.bind(part, trace.graph.call_function(aten.slice.Tensor, (trace.node_of(whole), *node.args[1:])))
+    return True
+
+
+def _shares_no_memory(node: fx.Node, but: fx.Node | None = None) -> bool:
+    """Tell whether what a node makes lies in memory of its own, which no other node sees."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    memory = nodes.storage_of(node.meta["val"])
+    values = [other.meta.get("val") for other in (*node.all_input_nodes, *node.users) if other is not but]
+    return all(nodes.storage_of(v) != memory for v in values if isinstance(v, Tensor))
 
 
 def reshaped(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
