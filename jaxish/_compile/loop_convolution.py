@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import fx
 
 from .loop_emitter import Emitter
 from .loop_operators import kind_of
@@ -88,6 +89,7 @@ def _read_at(place: Sequence[str], strides: Sequence[int], offsets: Sequence[str
 
 def _backward(
     emitter: Emitter,
+    _node: fx.Node,
     gradient: Value,
     x: Value,
     weights: Value,

@@ -3,7 +3,7 @@
 What an operator is stands in tables by its name: elementwise ones in loop_operators.py, views in loop_views.py, calls of
 C++ functions on matrices in loop_matrices.py, loops and branches in loop_control_flow.py. Of all others `EXPRESSIONS` are
 functions of the result's shape and dtype, and of the operands; `STATEMENTS` are functions of the emitter, too, and `SEVERAL`
-of the emitter and the operands. What has an entry nowhere is written out as torch's decomposition of it has it, or raises
+of the emitter, the node and the operands, whose results are a list. What has an entry nowhere is written out as torch's decomposition of it has it, or raises
 `Unsupported`.
 """
 
@@ -32,6 +32,7 @@ from . import (
     loop_parts,
     loop_products,
     loop_reductions,
+    loop_windows,
 )
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter, carry_over
@@ -51,7 +52,8 @@ STATEMENTS: dict[str, Callable[..., Value]] = {
 SEVERAL: dict[str, Callable[..., list[Value]]] = {
     **loop_convolution.SEVERAL,
     **loop_reductions.SEVERAL,
-}  # of several results
+    **loop_windows.SEVERAL,
+}
 
 _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
 _SHORT = 200  # characters of an expression that is computed more than once
@@ -106,8 +108,10 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
             return Value((), torch.bool, _no_element)
         value = emitter.several[node][0]
     elif name in SEVERAL and _namespace(node) == "aten":
-        emitter.several[node] = SEVERAL[name](emitter, *emitter.arguments(node))
-        return Value((), torch.bool, _no_element)
+        emitter.several[node] = SEVERAL[name](emitter, node, *emitter.arguments(node))
+        if not isinstance(meta, Tensor):
+            return Value((), torch.bool, _no_element)
+        value = emitter.several[node][0]
     elif _is_compound(name, node):
         emitter.several[node] = _spelled(emitter, node)
         if not isinstance(meta, Tensor):

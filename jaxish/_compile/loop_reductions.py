@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import fx
 
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter
@@ -169,7 +170,7 @@ def _running(
     return _along(emitter, x, dim % len(shape), shape, dtype, f"{wide} total = {start};", step)
 
 
-def _running_extremum(name: str, emitter: Emitter, x: Value, dim: int) -> list[Value]:
+def _running_extremum(name: str, emitter: Emitter, _: fx.Node, x: Value, dim: int) -> list[Value]:
     """Return the extrema up to each element; not where they are, which nothing asks for."""
     start, form = REDUCTIONS[name].start(x.dtype), OPERATORS[REDUCTIONS[name].step].form(x.dtype)
     if start is None or form is None or not x.shape:

@@ -14,7 +14,7 @@ from torch import fx
 from .._core import cache, graph
 from .._core.graph import Graph, TensorType
 from .._core.operators import aten
-from . import lapack, loop_blocks, loop_complex, loop_fourier, loop_header, loop_matrices, loop_products
+from . import lapack, loop_blocks, loop_complex, loop_fourier, loop_header, loop_matrices, loop_products, loop_windows
 from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over, row_of
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
@@ -163,7 +163,9 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
 
 
 _MOST_OF_A_GRAPH = 1 << 17  # elements of what a graph reads and returns together: beyond, kernels in parallel win
-_MOST_ALONE = 1 << 19  # if it factorizes matrices, or has complex numbers, which other compilers do not write out
+# If it factorizes matrices, or has complex numbers, which other compilers do not write out, or moves windows: torch takes
+# ten times as long.
+_MOST_ALONE = 1 << 19
 _MOST_WORK = 1 << 23  # elements that the loops of a graph compute: some 10 ms in which nothing can interrupt them
 
 
@@ -172,8 +174,10 @@ def is_small(body: Graph) -> bool:
     elements = sum(map(_read, body.module.graph.find_nodes(op="placeholder"))) + sum(map(_size, body.out_types))
     if elements <= _MOST_OF_A_GRAPH or elements > _MOST_ALONE:
         return elements <= _MOST_OF_A_GRAPH
+    if loop_matrices.is_factorizing(body) or loop_windows.moves_windows(body):
+        return True
     types = map(graph.type_of, body.module.graph.nodes)
-    return loop_matrices.is_factorizing(body) or any(t is not None and t.dtype.is_complex for t in types)
+    return any(t is not None and t.dtype.is_complex for t in types)
 
 
 _TAKERS = {aten.slice.Tensor, aten.select.int, aten.index_select.default, aten.index.Tensor, aten.gather.default}

@@ -193,6 +193,21 @@ CASES += [
     *_parts("iuf", [f"jnp.triu({_SQUARE})[1, 0]", f"jnp.cumsum({_SQUARE}, 1, dtype=a.dtype)[1, 1]"], exact=False),
 ]
 
+_CUBE = f"lax.reduce_window({_SQUARE}[..., None] * 2, {{}}, (2, 2, 1), (1, 1, 2), 'SAME')[0, 1, 0]"
+_SUM, _MOST = "0.0, lax.add", "-jnp.inf, lax.max"
+CASES += [
+    *_parts("f", [f"lax.reduce_window({_PAIR}, {_MOST}, (2,), (1,), 'SAME')[0]", _CUBE.format(_MOST)]),
+    *_parts("f", [f"lax.reduce_window({_PAIR}, {_SUM}, (2,), (1,), 'SAME')[0]", _CUBE.format(_SUM)], exact=False),
+    *_parts(
+        "f",
+        [
+            f"j.grad(lambda a: lax.reduce_window({_PAIR} * b, {_SUM}, (2,), (1,), 'SAME')[0])(a)",
+            f"j.grad(lambda a: ({_CUBE.format(_SUM)}))(a)",
+        ],
+        exact=False,
+    ),
+]
+
 CASES += _parts("f", [f"jnp.fft.irfft(jnp.fft.rfft({_PAIR}) * 2)[1]"], exact=False)
 
 # Complex numbers. Programs that are drawn go on with what is one operation of their parts.
