@@ -3,8 +3,8 @@
 What an operator is stands in tables by its name: elementwise ones in loop_operators.py, views in loop_views.py, calls of
 C++ functions on matrices in loop_matrices.py, loops and branches in loop_control_flow.py. Of all others `EXPRESSIONS` are
 functions of the result's shape and dtype, and of the operands; `STATEMENTS` are functions of the emitter, too, and `SEVERAL`
-of the emitter, the node and the operands, whose results are a list. What has an entry nowhere is written out as torch's decomposition of it has it, or raises
-`Unsupported`.
+of the emitter, the node and the operands, with a list of results. What has an entry nowhere is written out as torch's
+decomposition of it has it, or raises `Unsupported`.
 """
 
 import math

@@ -59,9 +59,8 @@ def _means(
     _check(x, padding, rounds_up)
     moves = [(size, step, 1) for size, step in zip(window, strides or window, strict=True)]
     sums = _as_it_lies(node, x, len(window), lambda x, first: _folded(emitter, "sum", x, first, moves))
-    from_zero = Value(
-        sums.shape, x.dtype, lambda i: f"({sums.load(i)} + 0)"
-    )  # which no sum of negative zeros is otherwise
+    # A sum of negative zeros begins with a positive one in torch.
+    from_zero = Value(sums.shape, x.dtype, lambda i: f"({sums.load(i)} + 0)")
     return [_divided(from_zero, divisor or math.prod(window))]
 
 
