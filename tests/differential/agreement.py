@@ -31,7 +31,22 @@ _CONDITIONS = {
     "complex64": ("complex128", 3e-6),
     "complex128": ("complex64", 1e-2),
 }
-_SIGN_OF_ZERO_IS_FREE = ("max", "min", "relu", "clip", "clamp", "sum", "mean", "@", "dot", "//", "hypot", "sort", "nn.")
+_SIGN_OF_ZERO_IS_FREE = (
+    "max",
+    "min",
+    "relu",
+    "clip",
+    "clamp",
+    "sum",
+    "mean",
+    "@",
+    "dot",
+    "//",
+    "hypot",
+    "sort",
+    "nn.",
+    "window",
+)
 # torch's vectors for fmod give NaN where the quotient overflows (docs/differences.md).
 _REMAINDERS = ("%", "fmod", "rem", "//")
 

@@ -1,0 +1,228 @@
+"""Programs of several operations on arrays, drawn: views, reductions, elements at indices, loops, and their derivatives.
+
+    python tests/differential/arrays.py [--seed 0] [--programs 1000] [--minutes 10]
+
+A program is lines of text, each an operation of values drawn from those before it. jaxish computes it eagerly, compiled,
+differentiated and batched, JAX compiled. Exact programs are of small integers, as floats too, which are never rounded, so that
+they may compare and round; smooth ones are continuous, and agree to a tolerance. Where JAX's compiled program itself is not
+what its operations give one by one (XLA's, in place, may be wrong), these count.
+"""
+
+import argparse
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import tiers
+
+import jaxish
+
+# In templates {f}, {i} and {b} are floats, integers and booleans of any shape, {F} is the same one everywhere; {axis}, {n} and {k}
+# are small numbers, {on} is True or False.
+# `held` keeps what may grow within bounds.
+EITHER = """
+-{f} | jnp.abs({f}) | jnp.maximum({f}, 0) | 1.5 - {f} | held({f} * {f}) | held({f} + {f}) | held({f} - {f}) | jnp.minimum({f}, {f})
+jnp.where({b}, {f}, {f}) | jnp.where({b}, {f}, 0) | {b} & ~{b} | {b} | {b} | held({i} + {i}) | {i} % ({n} + 1)
+held(jnp.sum({f}, {axis}, keepdims={on})) | jnp.max({f}, {axis}, keepdims={on}) | jnp.min({f}, {axis}) | held(jnp.sum({f}))
+held(jnp.cumsum({f}, {axis})) | lax.cummax({f}, {k}, reverse={on}) | jnp.sort({f}, {axis}) | held(jnp.diff({f}, axis={axis}))
+{f}.T | jnp.swapaxes({f}, 0, {axis}) | {f}.reshape(-1) | {f}.reshape(2, -1) | {f}[::-1] | {f}[{n}:] | {f}[:, ::2] | {f}[..., {n}]
+jnp.flip({f}, {axis}) | jnp.roll({f}, {n}, {axis}) | {f}[:, None] | {f}[None] | jnp.squeeze({f}) | jnp.repeat({f}, 2, {axis}) | jnp.tril({f})
+jnp.concatenate([{f}, {f}], {axis}) | jnp.stack([{f}, {f}], {axis}) | jnp.pad({f}, {n}) | jnp.pad({f}, (({n}, {k}),), mode="reflect")
+jnp.pad({f}, (({k}, {n}), (0, 1)), mode="edge") | lax.pad({f}, jnp.float32(1), [(-1, {n}, {k})])
+jnp.take({f}, {i}, axis={axis}, mode="clip") | {f}[{i}] | {f}.at[{i}].get(mode="clip") | {f}[{i}, {i}] | nn.one_hot({i}, {n} + 1)
+jnp.take_along_axis({f}, {i} % 2, {axis}) | lax.dynamic_slice_in_dim({f}, {i}.sum(), {k} + 1, 0)
+{f}.at[{n}].set({f}) | {f}.at[{n}:].set({f}) | {f}.at[..., {n}].min({f}) | held({f}.at[{i}].add({f})) | {f}.at[{i}].max({f})
+{f}.at[{n}].add(1) | lax.dynamic_update_slice_in_dim({f}, {f}, {i}.sum(), 0) | held(j.ops.segment_sum({f}, {i} % 3, 3))
+held({f} @ {f}) | held({f} @ {f}.T) | held(jnp.einsum("ab,ab->a", {f}, {f})) | held(jnp.einsum("ab,ac->bc", {f}, {f})) | held(jnp.outer({f}, {f}))
+lax.reduce_window({f}, -jnp.inf, lax.max, (2,), (1,), "SAME") | held(lax.reduce_window({f}, 0.0, lax.add, (3, 2), (1, 2), "VALID"))
+held(jnp.convolve({f}, jnp.array([1.0, -2.0, 1.0]), "same")) | held({F} + lax.broadcasted_iota(jnp.int32, {F}.shape, {k}))
+lax.scan(lambda c, x: (held(c + x), held(c - x)), jnp.zeros({F}.shape[1:]), {F}, reverse={on})[1]
+lax.scan(lambda c, x: (jnp.maximum(c, x), c), {F}[0], {F})[1] | lax.fori_loop(0, {n}, lambda i, c: c.at[i].set(c[-1] - 1), {f})
+held(lax.fori_loop(0, 3, lambda i, c: c.at[i % {n}].add(1), {f})) | lax.map(lambda x: x[::-1], {f})
+lax.cond({b}.any(), lambda x: x + 1, lambda x: jnp.minimum(x, 0), {f}) | lax.cond({b}.all(), lambda x, y: x, lambda x, y: y, {f}, {f})
+j.vmap(lambda x: x.at[0].set(x[-1]), {k})({f}) | j.vmap(lambda x: x[::-1] - x.max(), {k})({f}) | held(j.vmap(jnp.cumsum, {k})({f}))
+j.vmap(lambda x, y: jnp.where(x > y, x, y))({f}, {f}) | {b}.astype("float32") | {i}.astype("float32")
+""".replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
+EXACT = """
+jnp.sign({f}) | jnp.floor({f} / 2) | {f} < {f} | {f} == {f} | {f} >= 1 | {f}.astype("int32") | jnp.argmax({f}, {axis}).astype("int32")
+jnp.argsort({f}, {axis}).astype("int32") | jnp.any({b}, {axis}) | jnp.all({b}, {axis}, keepdims={on}) | {i} // ({n} + 1) | {i} & {i}
+jnp.searchsorted(jnp.sort({f}), {f}).astype("int32") | jnp.sum({b}, {axis}, dtype="int32") | jnp.where({f} > 0, {f}, {f}) | {i} < {i}
+lax.while_loop(lambda c: c.sum() > 9, lambda c: c // 2, jnp.abs({i})) | held(jnp.cumsum({i}, {axis}, dtype="int32"))
+""".replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
+SMOOTH = """
+jnp.tanh({f}) | jnp.exp(-jnp.abs({f})) | jnp.sin({f}) | jnp.log1p(jnp.abs({f})) | jnp.sqrt(jnp.abs({f}) + 1) | nn.sigmoid({f})
+nn.softplus({f}) | {f} / (1 + jnp.abs({f})) | nn.gelu({f}) | nn.softmax({f}, {axis}) | nn.log_softmax({f}, {axis}) | jnp.mean({f}, {axis})
+nn.logsumexp({f}, {axis}) | jnp.var({f}, {axis}) | jnp.logaddexp({f}, {f}) | ({f} - jnp.mean({f})) / jnp.sqrt(jnp.var({f}) + 0.1)
+lax.scan(lambda c, x: (jnp.tanh(c + x), c * x), jnp.zeros({F}.shape[1:]), {F})[0] | j.vmap(lambda x: nn.softmax(x) * x, {k})({f})
+""".replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
+
+_OPEN = re.compile(r"\{(\w+)\}")
+SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33)
+MOST_ELEMENTS = 40_000
+TOLERANCE = 3e-4  # of the largest element, and thrice that for derivatives
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A program: its text, the kinds and shapes of its arguments x0, x1, ..., and whether it is a smooth one."""
+
+    text: str
+    arguments: list[tuple[str, tuple[int, ...]]]
+    is_smooth: bool
+    seed: int
+
+    def function(self, library: Any) -> Callable[..., tuple[Any, ...]]:
+        """Return the program as a function of jax or jaxish."""
+        space = names_of(library, self.is_smooth)
+        exec(self.text, space)
+        return space["program"]
+
+    def values(self, batch: tuple[int, ...] = ()) -> list[np.ndarray]:
+        """Return arguments for the program, drawn."""
+        generator = np.random.default_rng(self.seed)
+        draw = {
+            "f": lambda s: generator.standard_normal(s) if self.is_smooth else generator.integers(-6, 7, s),
+            "i": lambda s: generator.integers(-4, 6, s),
+            "b": lambda s: generator.random(s) < 0.5,
+        }
+        dtypes = {"f": np.float32, "i": np.int32, "b": np.bool_}
+        return [np.asarray(draw[kind]((*batch, *shape)), dtypes[kind]) for kind, shape in self.arguments]
+
+
+def names_of(library: Any, is_smooth: bool) -> dict[str, Any]:
+    """Return what programs call."""
+    jnp = library.numpy
+    held = (lambda x: jnp.tanh(x / 4)) if is_smooth else (lambda x: jnp.clip(x, -64, 64))
+    return {"j": library, "jnp": jnp, "lax": library.lax, "nn": library.nn, "held": held}
+
+
+def draw(seed: int) -> Drawn:
+    """Return the program of this number."""
+    r, is_smooth = random.Random(seed), seed % 2 == 1
+    sizes = [r.choice(SIZES) for _ in range(3)]
+    if r.random() < 0.2:
+        sizes[r.randrange(3)] = r.choice((130, 257, 600))
+    arguments = []
+    for kind in "fffiib":
+        dims = sorted(r.sample(range(3), r.choice((0, 1, 1, 2, 2, 3))))
+        arguments.append((kind, tuple(sizes[d] if r.random() < 0.9 else 1 for d in dims)))
+    dtypes = {"f": "float32", "i": "int32", "b": "bool"}
+    known = {f"x{i}": jax.ShapeDtypeStruct(shape, dtypes[kind]) for i, (kind, shape) in enumerate(arguments)}
+    inputs, lines, names = list(known), [], names_of(jax, is_smooth)
+    wanted = r.choice((4, 8, 14))
+    while len(lines) < wanted:
+        text = _filled(r.choice(r.choice((EITHER, EITHER, SMOOTH if is_smooth else EXACT))), known, r)
+        try:
+            found = jax.eval_shape(lambda known, text=text: eval(text, {**names, **known}), known)
+        except (TypeError, ValueError, IndexError, ZeroDivisionError):
+            continue  # the operands do not fit
+        if found.size <= MOST_ELEMENTS and str(found.dtype) in dtypes.values():
+            lines.append(f"v{len(lines)} = {text}")
+            known[f"v{len(lines) - 1}"] = found
+    results = ", ".join(f"v{i}" for i in range(max(0, wanted - 3), wanted))
+    body = "".join(f"    {line}\n" for line in lines)
+    return Drawn(f"def program({', '.join(inputs)}):\n{body}    return {results}\n", arguments, is_smooth, seed)
+
+
+def _filled(template: str, known: dict[str, Any], r: random.Random) -> str:
+    """Return a template with values and numbers for what it leaves open; the latest values come most often."""
+
+    def one_of(dtype: str) -> str:
+        names = [name for name, value in known.items() if value.dtype == dtype]
+        return r.choice(names[-4:] if r.random() < 0.6 else names)
+
+    choices = {
+        "f": lambda: one_of("float32"), "i": lambda: one_of("int32"), "b": lambda: one_of("bool"),
+        "axis": lambda: r.randint(-2, 1), "n": lambda: r.randint(0, 3), "k": lambda: r.randint(0, 1),
+        "on": lambda: r.random() < 0.5,
+    }  # fmt: skip
+    same = one_of("float32")
+    return _OPEN.sub(lambda found: same if found[1] == "F" else str(choices[found[1]]()), template)
+
+
+def differences(drawn: Drawn) -> Iterator[str]:
+    """Yield a sentence for each way in which jaxish computes a program and that differs from JAX."""
+    ours, theirs = drawn.function(jaxish), drawn.function(jax)
+    values = drawn.values()
+    for way, transform, given, tolerance in (
+        ("eager", lambda library, f: f, values, TOLERANCE),
+        ("jit", lambda library, f: library.jit(f), values, TOLERANCE),
+        ("grad", lambda library, f: library.jit(_gradient(library, f)), values, 3 * TOLERANCE),
+        ("vmap", lambda library, f: library.jit(library.vmap(f)), drawn.values((3,)), TOLERANCE),
+    ):
+        wanted = _computed(jax, jax.jit(transform(jax, theirs)), given)
+        found = _computed(jaxish, transform(jaxish, ours), given)
+        if wanted is None or (isinstance(found, list) and _agree(drawn, way, found, wanted, tolerance)):
+            continue  # JAX refuses what a derivative or a batch would ask for
+        with jax.disable_jit():
+            one_by_one = _computed(jax, transform(jax, theirs), given)
+        if (
+            one_by_one is None
+            or not isinstance(found, list)
+            or not _agree(drawn, way, found, one_by_one, 3 * tolerance)
+        ):
+            yield f"{way}: {found!r:.300} instead of {wanted!r:.300}"
+
+
+def _gradient(library: Any, f: Callable[..., Any]) -> Callable[..., Any]:
+    def loss(*values: Any) -> Any:
+        return sum((x * x).sum() for x in f(*values) if x.dtype == "float32") + 0.0 * values[0].sum()
+
+    return library.grad(loss, (0, 1, 2))
+
+
+def _computed(library: Any, function: Callable[..., Any], values: list[np.ndarray]) -> Any:
+    """Return the results as NumPy's arrays; None where JAX refuses to compute them, or what was raised elsewhere."""
+    try:
+        return [np.asarray(x) for x in function(*map(library.numpy.asarray, values))]
+    except Exception as error:
+        return None if library is jax else error
+
+
+def _agree(drawn: Drawn, way: str, found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> bool:
+    return all(
+        _is_close(x, y, tolerance if drawn.is_smooth or way == "grad" else 0)
+        for x, y in zip(found, wanted, strict=True)
+    )
+
+
+def _is_close(x: np.ndarray, y: np.ndarray, tolerance: float) -> bool:
+    if (x.shape, x.dtype) != (y.shape, y.dtype):
+        return False
+    if x.dtype != np.float32 or not tolerance:
+        return np.array_equal(x, y, equal_nan=x.dtype == np.float32)
+    largest = np.abs(y[np.isfinite(y)]).max(initial=0)
+    return np.allclose(x, y, rtol=0, atol=tolerance * (1 + largest), equal_nan=True)
+
+
+def main() -> int:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="tests/differential/arrays.py", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=10)
+    given = parser.parse_args()
+    start, count, failed = time.monotonic(), 0, 0
+    for seed in range(given.seed, given.seed + given.programs):
+        if time.monotonic() - start > 60 * given.minutes:
+            break
+        drawn, count = draw(seed), count + 1
+        with tiers.tier("compiled"):
+            for difference in differences(drawn):
+                failed += 1
+                print(f"program {seed}, {difference}\n{drawn.arguments}\n{drawn.text}", flush=True)
+    print(
+        f"{count} programs on arrays in {time.monotonic() - start:.0f} s, from seed {given.seed}: {failed} differences"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
