@@ -16,6 +16,9 @@ PROGRAMS = {
     "take": lambda jnp, x: jnp.take(x, NONE, axis=1),
     "set": lambda jnp, x: x.at[jnp.asarray(NONE)].set(1.0),
     "add": lambda jnp, x: x.at[jnp.asarray(NONE), 0].add(1.0),
+    "set of another shape": lambda jnp, x: (
+        x.at[3:].set(jnp.ones(7)) + x.at[:, jnp.asarray(NONE)].max(jnp.ones((5, 5, 5)))
+    ),
     "insert nothing": lambda jnp, x: jnp.insert(x, NONE, 1.0, 0),
     "fft of no rows": lambda jnp, x: abs(jnp.fft.fft(x[:0])),
     "rfft of no rows": lambda jnp, x: abs(jnp.fft.rfft(x[:0], 6)),

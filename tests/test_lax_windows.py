@@ -43,6 +43,7 @@ WINDOWS = [
     "lax.fft(jnp.ones((4,4))+0j,'FFT',(4,4))",
     "lax.fft(i,'RFFT',(3,))",
     "lax.fft(w,'RFFT',(3,))",
+    "lax.fft(jnp.ones(4,'bfloat16'),'RFFT',(4,))",
     "lax.fft(jnp.ones(4),'RFFT',())",
 ]
 

@@ -442,6 +442,7 @@ def test_shapes():
             jnp.tile(x[0], (2, 1, 2)),
             jnp.repeat(x, 2),
             jnp.repeat(x, 2, axis=1),
+            jnp.repeat(x[0, 0], 2, axis=1),
             jnp.repeat(x, jnp.array([1, 2, 0]), axis=1),
             jnp.repeat(x[0], jnp.array([1, 2, 0]), axis=0, total_repeat_length=5),
         ],

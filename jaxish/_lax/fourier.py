@@ -22,6 +22,9 @@ class FftType(enum.IntEnum):
     IRFFT = 3
 
 
+_NO_REAL_INPUTS = (torch.float16, torch.bfloat16, torch.complex64, torch.complex128)
+
+
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """Return the Fourier transform of `x` over its last len(fft_lengths) dimensions.
 
@@ -31,8 +34,8 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     kind = _kind(fft_type)
     t, weak = ops.operand("fft", x)
     lengths = tuple(fft_lengths)
-    if kind is FftType.RFFT and t.dtype.is_complex:
-        raise ValueError(f"RFFT input must be real, got {dtypes.TO_NUMPY[t.dtype]}; use FFT.")
+    if kind is FftType.RFFT and t.dtype in _NO_REAL_INPUTS:
+        raise ValueError(f"RFFT input must be float32 or float64, got {dtypes.TO_NUMPY[t.dtype]}")
     if t.dim() < len(lengths):
         raise ValueError(
             f"FFT input shape {tuple(t.shape)} must have at least as many input dimensions as fft_lengths {lengths}."

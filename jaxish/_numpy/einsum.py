@@ -127,7 +127,8 @@ def _by_path(
     for places, _, step, *_ in steps:
         if len(places) > 2:
             raise NotImplementedError(
-                f"einsum does not contract {len(places)} operands at once, as the path {optimize} says. Give a path of pairs."
+                "jax.numpy.einsum does not support simultaneous contraction of 3 or more operands, as the path "
+                f"{optimize} has it. Give a path of pairs."
             )
         taken = [rest.pop(i) for i in places]
         terms, made = step.split("->")

@@ -394,6 +394,8 @@ def put_index(
 def _put(t: Tensor, plan: Plan, values: Tensor, combine: str, mode: GatherScatterMode | None, unique: bool) -> Tensor:
     if not plan.arrays:
         view = plan.view(t)
+        if not view.numel():
+            return t  # whatever the values' shape, as JAX has it
         values = expanded(values, tuple(view.shape))
         if plan.dropped:
             return t
@@ -405,6 +407,8 @@ def _put(t: Tensor, plan: Plan, values: Tensor, combine: str, mode: GatherScatte
     batch = broadcast_shape(*(i.shape for i in indices))
     rest = [n for d, n in enumerate(view.shape) if d not in dims]
     result = (*rest[: plan.position], *batch, *rest[plan.position :])
+    if 0 in result:
+        return t
     if not (graph.tracing and is_recorded()) or plan.position:  # a jaxpr shows the places before the updates
         values = expanded(values, result)
     if plan.dropped:

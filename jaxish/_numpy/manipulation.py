@@ -394,7 +394,7 @@ def repeat(
         return laid_over(out_sharding, "repeat", repeat(a, repeats, axis, total_repeat_length=total_repeat_length))
     check_arraylike("repeat", a, repeats)
     t, weak = tensor("repeat", a), is_weak(a)
-    if axis is None:
+    if axis is None or not t.dim():  # a scalar has any axis, as in JAX
         t, axis = t.reshape(-1), 0
     axis = canonical_axis(static_int(axis, "axis"), t.dim())
     length = t.shape[axis]
