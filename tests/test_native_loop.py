@@ -413,6 +413,24 @@ def test_a_body_of_thousands_of_operations_is_one_function():
     assert len(re.findall(r"\bsin\w*\(", source_of(program, np.ones(3, np.float32)))) >= 700
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex64])
+def test_statements_that_are_repeated_are_written_out_once(dtype):
+    def program(j):
+        def step(x, y):
+            for i in range(60):
+                found = j.numpy.where(x.real > y.real, x * y - 1, x + j.numpy.roll(x, 1 + i % 2) * y)
+                x = found // 2 if dtype is np.int32 else found / 2
+            return x, x
+
+        return lambda x, ys: j.lax.scan(step, x, ys)
+
+    rng = np.random.default_rng(5)
+    x, ys = rng.integers(-2, 2, (67,)).astype(dtype), rng.integers(-2, 2, (3, 67)).astype(dtype)
+    source = source_of(program(jaxish), x, ys)
+    assert len(re.findall(r"(?m)^ *repeated_\d+\(", source)) > 4 * source.count("const auto repeated_") > 0
+    agree(lambda j: program(j)(x, ys), rtol=1e-4)
+
+
 def test_mapped_choices_are_part_of_a_loop():
     def program(j):
         def chosen(key, odds):

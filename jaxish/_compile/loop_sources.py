@@ -20,6 +20,7 @@ from .loop_nodes import value_of
 from .loop_operators import C_TYPES
 from .loop_prelude import PRELUDE
 from .loop_ranges import in_ranges, in_rows
+from .loop_repeats import written_once
 from .loop_unrolling import not_unrolled
 from .loop_values import Unsupported, Value, in_buffer
 
@@ -309,11 +310,13 @@ def _function(
     name: str = "loop",
 ) -> str:
     """Return the function of this name, or a part of it that the `caller` calls."""
-    text = _aligned("\n    ".join(not_unrolled(in_ranges(in_rows(line)) for line in body)))
+    lines = list(not_unrolled(in_ranges(in_rows(line)) for line in body))
     shifts = [
         f"const int32_t shift_{d} = shifts[{d}];"
-        for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, text]))))
+        for d in sorted(set(re.findall(r"shift_(\d+)", " ".join([*declared, *lines]))))
     ]
+    repeated, lines = written_once([*shifts, *declared], lines)
+    text = _aligned("\n    ".join(lines))
     is_in_memory = any("memory.place" in part for part in (*declared, text))
     given = [
         *([] if caller else ["const int64_t length = given[0];"]),
@@ -321,7 +324,7 @@ def _function(
         f"void* const* out = (void* const*)in + {inputs};",
         *([f"const Memory memory({memory});"] if is_in_memory else []),
     ]
-    head = _aligned("\n  ".join([*given, *shifts, *declared]))
+    head = _aligned("\n  ".join([*given, *shifts, *repeated, *declared]))
     signature = _PART if caller else _WHOLE.format(name)
     return f"{signature} {{\n  {head}\n  {loop} {{\n    {text}\n  }}\n}}\n{caller}"
 
