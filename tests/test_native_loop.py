@@ -20,6 +20,7 @@ from jaxish._compile import (
     loop_compiler,
     loop_emitter,
     loop_indexing,
+    loop_repeats,
     loop_sources,
     loop_values,
     native_loop,
@@ -413,8 +414,11 @@ def test_a_body_of_thousands_of_operations_is_one_function():
     assert len(re.findall(r"\bsin\w*\(", source_of(program, np.ones(3, np.float32)))) >= 700
 
 
+@pytest.mark.parametrize("size", [67, 7])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex64])
-def test_statements_that_are_repeated_are_written_out_once(dtype):
+def test_statements_that_are_repeated_are_written_out_once(dtype, size, monkeypatch):
+    monkeypatch.setattr(loop_repeats, "_LEAST_OF_FEW", 1_000)
+
     def program(j):
         def step(x, y):
             for i in range(60):
@@ -425,7 +429,7 @@ def test_statements_that_are_repeated_are_written_out_once(dtype):
         return lambda x, ys: j.lax.scan(step, x, ys)
 
     rng = np.random.default_rng(5)
-    x, ys = rng.integers(-2, 2, (67,)).astype(dtype), rng.integers(-2, 2, (3, 67)).astype(dtype)
+    x, ys = rng.integers(-2, 2, (size,)).astype(dtype), rng.integers(-2, 2, (3, size)).astype(dtype)
     source = source_of(program(jaxish), x, ys)
     assert len(re.findall(r"(?m)^ *repeated_\d+\(", source)) > 4 * source.count("const auto repeated_") > 0
     agree(lambda j: program(j)(x, ys), rtol=1e-4)

@@ -1,8 +1,11 @@
 """Products, einsum, linear algebra and Fourier transforms against JAX."""
 
+import jax
 import numpy as np
 import pytest
 from oracle import agree
+
+import jaxish
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(2, 3, 3)).astype(np.float32)
@@ -163,6 +166,14 @@ PRODUCTS = [
     ("i,j->ij", (2,), (3,)),
     ("...qhgd,...kh1d->...hgqk", (2, 3, 2, 2, 3), (2, 4, 2, 1, 3)),
 ]
+
+
+def test_einsum_refuses_three_operands_at_once_in_jaxs_words():
+    for library in (jax, jaxish):
+        with pytest.raises(
+            NotImplementedError, match="does not support simultaneous contraction of 3 or more operands"
+        ):
+            library.numpy.einsum("ij,jk,kl->il", *[np.ones((2, 2))] * 3, optimize=[(0, 1, 2)])
 
 
 @pytest.mark.parametrize("case", PRODUCTS, ids=lambda c: c[0])

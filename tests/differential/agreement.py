@@ -32,21 +32,8 @@ _CONDITIONS = {
     "complex128": ("complex64", 1e-2),
 }
 _SIGN_OF_ZERO_IS_FREE = (
-    "max",
-    "min",
-    "relu",
-    "clip",
-    "clamp",
-    "sum",
-    "mean",
-    "@",
-    "dot",
-    "//",
-    "hypot",
-    "sort",
-    "nn.",
-    "window",
-)
+    "max", "min", "relu", "clip", "clamp", "sum", "mean", "@", "dot", "//", "hypot", "sort", "nn.", "window",
+)  # fmt: skip
 # torch's vectors for fmod give NaN where the quotient overflows (docs/differences.md).
 _REMAINDERS = ("%", "fmod", "rem", "//")
 
