@@ -359,6 +359,31 @@ def test_an_error_while_tracing_leaves_nothing_behind():
     assert (jaxish.numpy.ones(2) + 1).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("how", ["by position", "by name"])
+def test_a_type_may_be_a_static_argument_ahead_of_time(how):
+    def program(lib):
+        given = lib.ShapeDtypeStruct((4,), "float32")
+        if how == "by name":
+            jitted = lib.jit(lambda like, x: x * like.shape[0], static_argnames="like")
+            return jitted.lower(like=given, x=2.0).compile()(x=3.0)
+        return lib.jit(lambda like, x: x * like.shape[0], static_argnums=0).trace(given, given).lower().compile()(3.0)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("transformation", ["vmap", "grad", "jit", "linearize"])
+def test_compiled_functions_are_not_transformed(transformation):
+    def message(lib):
+        compiled = lib.jit(lambda x: x).lower(1.0).compile()
+        with pytest.raises(TypeError) as error:
+            if transformation == "linearize":
+                lib.linearize(compiled, 1.0)
+            getattr(lib, transformation)(compiled)(X if transformation == "vmap" else 1.0)
+        return str(error.value).partition("Tracer type")[0]
+
+    assert message(jaxish) == message(jax)
+
+
 @pytest.mark.parametrize("call", ["(x, y=3.0)", "(2, x, y=3.0)", "(x)", "(x[:2], y=3.0)"])
 def test_compiled_functions_take_no_static_arguments(call):
     def program(lib):

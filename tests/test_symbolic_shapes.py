@@ -143,6 +143,15 @@ PROGRAMS = {
     "a product as a size": ("lambda x: jnp.reshape(x, (x.shape[0] * x.shape[1],))", ["b, 4"], [[(3, 4)], [(1, 4)]]),
     "what is left": ("lambda x: (x.reshape(-1), x.reshape(x.shape[0], -1))", ["b, c, 4"], [[(3, 2, 4)], [(1, 1, 4)]]),
     "a size as a number": ("lambda x: (jnp.array(x.shape[0]) + x, x * x.shape[0] + 0.5 * x.shape[0])", ["b"], [[(3,)], [(1,)]]),
+    "a size beside NumPy's": (
+        "lambda x: (x.shape[0] - np.arange(5, dtype='int32'), np.float32(2) * x.shape[0], x * (np.ones(1, 'float32') / x.shape[0]))",
+        ["b"], [[(3,)], [(1,)]],
+    ),
+    "a size in arrays made of numbers": (
+        "lambda x: (jnp.array(x.shape), jnp.array([x.shape[0], 3.0]), jnp.full(3, x.shape[0], 'int16'), jnp.float32(x.shape[0]))",
+        ["b, c"], [[(3, 4)], [(1, 1)]],
+    ),
+    "a size of NumPy's integers": ("lambda x: x.reshape(np.prod(x.shape) // np.int64(2), np.int32(2))", ["b, 4"], [[(3, 4)], [(1, 4)]]),
     "an average": ("lambda x: (jnp.sum(x, axis=0) / x.shape[0], x.mean(), x.var(1))", ["b, c"], [[(3, 4)], [(1, 1)]]),
     "matrices": ("lambda x, y: (x @ y, jnp.einsum('bc,cb->b', x, y))", ["b, c", "c, b"], [[(3, 4), (4, 3)], [(1, 1), (1, 1)]]),
     "a layer": ("lambda x, w, b: jax.nn.relu(x @ w + b)", ["b, 8", None, None], [[(n, 8), (8, 4), (4,)] for n in (3, 1, 4, 8)]),
@@ -185,7 +194,7 @@ PROGRAMS = {
 
 def traced(j, name, constraints=()):
     text, specs, calls = PROGRAMS[name]
-    function = eval(text, {"jax": j, "jnp": j.numpy, "lax": j.lax})
+    function = eval(text, {"jax": j, "jnp": j.numpy, "lax": j.lax, "np": np})
     scope = j.export.SymbolicScope(constraints)
     shapes = [c if s is None else j.export.symbolic_shape(s, scope=scope) for s, c in zip(specs, calls[0], strict=True)]
     return function, [j.ShapeDtypeStruct(s, "float32") for s in shapes]

@@ -74,6 +74,19 @@ def test_result_that_is_batched_against_out_axes_is_named(out_axes):
     assert message(jaxish).startswith(message(jax))
 
 
+def test_what_is_not_mapped_comes_back_as_it_is():
+    import jax
+
+    import jaxish
+
+    def found(lib):
+        f = lambda x, y: (x + y, y * 2.0, None, 3, np.float32(2.0), {"y": y})
+        _, *others = lib.vmap(f, in_axes=(0, None), out_axes=(0, None, None, None, None, None))(X[0], 4.0)
+        return others
+
+    assert repr(found(jaxish)) == repr(found(jax))
+
+
 def test_sizes_that_differ_are_named():
     import jaxish
 

@@ -521,8 +521,8 @@ def device_of(*values: Any) -> torch.device:
 
 _SCALARS = (bool, int, float, complex)
 _AS_THEY_ARE = frozenset(map(np.dtype, ("?", "i1", "i2", "i4", "u1", "f4", "c8")))  # dtypes that no option narrows
-_SYMBOLS = (torch.SymInt, torch.SymFloat)  # sizes, and formulas of them, in a trace for all sizes
-_ARRAYLIKE = (Array, np.ndarray, np.generic, *_SCALARS, *_SYMBOLS)
+SYMBOLS = (torch.SymInt, torch.SymFloat)  # sizes, and formulas of them, in a trace for all sizes
+_ARRAYLIKE = (Array, np.ndarray, np.generic, *_SCALARS, *SYMBOLS)
 
 
 def is_arraylike(x: Any) -> bool:
@@ -586,7 +586,7 @@ def as_array(x: Any, device: torch.device | None = None) -> Array:
             return Array(from_numpy(x.astype(dtype), device))
     if hasattr(x, "__jax_array__"):
         return as_array(x.__jax_array__(), device)
-    if isinstance(x, _SYMBOLS):
+    if isinstance(x, SYMBOLS):
         return Array(scalar_tensor(x, dtypes.to_torch(dtypes.lattice_type(x)[0]), device), True)
     if plain := foreign_arrays.found(foreign_arrays.plain_values, x):
         return as_array(plain(x), device)

@@ -6,14 +6,19 @@ further cases, until all that are tried are covered. So a program may branch on 
 """
 
 import itertools
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
+
+from .._core.array import SYMBOLS, as_array
 from .._core.errors import InconclusiveDimensionOperation
-from .._core.symbolic_sizes import symbols_of
+from .._core.symbolic_sizes import environment, symbols_of
 from . import sizes
 from .scopes import SymbolicScope
 
@@ -21,6 +26,13 @@ _SMALL = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 _LARGE = (33, 100, 129, 1_000, 1_025, 4_097, 20_000, 70_001, 1_000_003)
 _FIRST = (7, 11, 13, 17, 19, 23, 29, 31)
 _MOST_CASES = 24
+
+_OF_NUMPY: Mapping[np.ufunc, Callable[[Any, Any], Any]] = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.true_divide: operator.truediv,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow,
+    np.equal: operator.eq, np.not_equal: operator.ne, np.less: operator.lt, np.less_equal: operator.le,
+    np.greater: operator.gt, np.greater_equal: operator.ge,
+}  # fmt: skip
 
 
 @dataclass
@@ -154,12 +166,26 @@ def cases_of(names: Sequence[str], scope: SymbolicScope, trace: Callable[[Symbol
                 "for given sizes, or with constraints."
             )
         symbols = Symbols(example)
+        torch.SymInt.__array_ufunc__ = torch.SymFloat.__array_ufunc__ = _with_numpy  # pyright: ignore
         with symbols_of(symbols.shape_env), symbols.naming():
             made = trace(symbols)
         found.append(Traced(example, symbols.guards([g for case in found for g in case.guards]), made))
     if not found:
         raise ValueError(f"No sizes up to {_LARGE[-1]} were found that the constraints of {scope} allow.")
     return found
+
+
+def _with_numpy(self: Any, ufunc: np.ufunc, method: str, *operands: Any, **kwargs: Any) -> Any:
+    """Return what NumPy asks of a symbol beside a value of its own: in our traces an operation of arrays, but of integers."""
+    operation = _OF_NUMPY.get(ufunc)
+    if operation and environment() is not None and method == "__call__" and not all(map(_is_integer, operands)):
+        return operation(*map(as_array, operands))
+    boxed = [np.array(x, object) if isinstance(x, SYMBOLS) else x for x in operands]  # as NumPy takes any object
+    return getattr(ufunc, method)(*boxed, **kwargs)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, SYMBOLS) or (np.ndim(value) == 0 and np.result_type(value).kind in "iu")
 
 
 def _examples(names: Sequence[str], scope: SymbolicScope) -> Iterator[Mapping[str, int]]:

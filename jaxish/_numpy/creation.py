@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import dtypes, graph, narrow, transfers
-from .._core.array import Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
+from .._core.array import SYMBOLS, Array, as_array, check_arraylike, from_numpy, scalar_tensor, tensor_of
 from .._core.dimensions import canonical_shape, expanded
 from .._core.extended import fills_elements, moves_elements, refuse
 from .._core.promotion import cast, check_fits, convert, shown, tensor
@@ -22,7 +22,7 @@ from .._lax.out_sharding import laid_over
 from .._lax.shapes import places_in_matrix
 from .arguments import converted, dtype_or, float_dtype, laid_out_like, placed, torch_device
 
-_PYTHON_SCALARS = (bool, int, float, complex, torch.SymInt, torch.SymFloat)
+_PYTHON_SCALARS = (bool, int, float, complex)
 _ELEMENTS = (*_PYTHON_SCALARS, np.ndarray, np.generic, Array)
 
 
@@ -86,6 +86,8 @@ def _from_object(x: Any, target: torch.dtype | None, copy: bool) -> Any:
             t = t if target is None else shown(x, target)
             return Array(t.clone() if copy and not graph.tracing else t, x._weak and target is None)
         return Array(converted(t, target))
+    if isinstance(x, SYMBOLS):
+        return _from_object(as_array(x), target, copy=False)
     if isinstance(x, _PYTHON_SCALARS) and not isinstance(x, np.generic):
         if target is None:
             return as_array(x)
@@ -162,6 +164,8 @@ def _leaves(x: Any) -> list[Any]:
 def _as_element(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return from_torch(leaf)
+    if isinstance(leaf, SYMBOLS):
+        return as_array(leaf)
     leaf = leaf.__jax_array__() if hasattr(leaf, "__jax_array__") else leaf
     return leaf if isinstance(leaf, _ELEMENTS) else np.asarray(leaf)
 
@@ -298,6 +302,7 @@ def full(
 
 
 def _filled(shape: tuple[int, ...], value: Any, target: torch.dtype | None, device: torch.device | None) -> Array:
+    value = as_array(value) if isinstance(value, SYMBOLS) else value
     if isinstance(value, np.generic) or not isinstance(value, _PYTHON_SCALARS):
         filler = tensor("full", value)
         weak = target is None and bool(getattr(value, "weak_type", False))

@@ -23,11 +23,11 @@ def arrays_from(tensors: Sequence[Tensor], kinds: Sequence[Any]) -> list[Array]:
 
 
 class Output:
-    """What a user function returned, taken apart: flat arrays, their kinds and the structure."""
+    """What a user function returned, taken apart: its leaves, as arrays, their kinds and the structure."""
 
     def __init__(self, result: Any, function_name: str) -> None:
-        leaves, self.spec = tree.flatten(result)
-        self.arrays = [as_output(leaf, function_name, result) for leaf in leaves]
+        self.leaves, self.spec = tree.flatten(result)
+        self.arrays = [as_output(leaf, function_name, result) for leaf in self.leaves]
         self.kinds = [a.kind for a in self.arrays]
 
     @property
@@ -48,14 +48,14 @@ class Auxiliary(Output):
     """What a function returns beside its result: arrays, which may belong to the transformation, and whatever else."""
 
     def __init__(self, result: Any, function_name: str) -> None:
-        self._leaves, self.spec = tree.flatten(result)
-        self._places = [i for i, leaf in enumerate(self._leaves) if isinstance(leaf, Array | Ref)]
-        self.arrays = [as_output(self._leaves[i], function_name, result) for i in self._places]
+        self.leaves, self.spec = tree.flatten(result)
+        self._places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Array | Ref)]
+        self.arrays = [as_output(self.leaves[i], function_name, result) for i in self._places]
         self.kinds = [a.kind for a in self.arrays]
 
     def rebuilt(self, tensors: Sequence[Tensor]) -> Any:
         """Return what the function returned with other tensors in the place of its arrays'."""
-        leaves = list(self._leaves)
+        leaves = list(self.leaves)
         for place, array in zip(self._places, arrays_from(tensors, self.kinds), strict=True):
             leaves[place] = array
         return self.spec.unflatten(leaves)

@@ -165,7 +165,7 @@ class PjitFunction:
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PreparedCall:
         """Return the call with these arguments, arrays or `ShapeDtypeStruct`s."""
-        return self._prepared(*_with_stand_ins(args, kwargs))
+        return self._prepared(*self._signature.with_traced(_with_stand_ins, args, kwargs))
 
     def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Sequence[str]]:
         return lambda: argument_names(self._fun, args, kwargs, self._signature.static_argnames)

@@ -74,6 +74,20 @@ class Signature:
     def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {k: v for k, v in kwargs.items() if k not in self.static_argnames}
 
+    def _merged(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], positional: Iterable[Any], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return a call's arguments with these in the place of the traced ones."""
+        given = iter(positional)
+        merged = tuple(args[i] if i in self.static_argnums else next(given) for i in range(len(args)))
+        return merged, {**named, **{k: v for k, v in kwargs.items() if k in self.static_argnames}}
+
+    def with_traced(
+        self, replace: Callable[[Any, Any], tuple[Any, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return a call's arguments with `replace`'s of the traced ones, by position and by name, in their place."""
+        return self._merged(args, kwargs, *replace(self._positional(args), self._named(kwargs)))
+
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any], keyed: bool = True) -> "Arguments":
         """Set the static ones of a call's arguments aside. Raises `ValueError` where one cannot be hashed, if `keyed`."""
         key = self.traced(args, kwargs)[2] if keyed else None
@@ -82,9 +96,7 @@ class Signature:
 
         def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             positional, named = spec.unflatten(values) if dynamic_named else (spec.unflatten(values), {})
-            given = iter(positional)
-            merged = tuple(args[i] if i in self.static_argnums else next(given) for i in range(len(args)))
-            return merged, {**named, **{k: v for k, v in kwargs.items() if k in self.static_argnames}}
+            return self._merged(args, kwargs, positional, named)
 
         donated = ()
         if self.donate_argnums or self.donate_argnames:

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from .._compile import executable
-from .._core import tree
-from .._core.array import type_text
+from .._core import functorch, levels, tree
+from .._core.array import Array, type_text
 from .._core.avals import aval_of
 from .._core.graph import ClosedGraph
 from .._devices import devices, laid
@@ -213,10 +213,15 @@ class Compiled(Stage):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run. Raises `TypeError` for arguments of other types than those that were compiled for.
 
-        Raises `ValueError` for arguments that lie over devices in another way.
+        Raises `ValueError` for arguments that lie over devices in another way, `TypeError` within a transformation.
         """
         traced = self._lowered._traced
         call = traced._prepare(args, kwargs)
+        if (tracer := next((a for a in call.arrays if levels.is_tracer(a._tensor)), None)) is not None:
+            raise TypeError(
+                "Cannot apply JAX transformations to a function lowered and compiled for a particular signature. "
+                f"Detected argument of Tracer type {_tracer_type(tracer)}. Transform the jitted function instead."
+            )
         call.check_like(traced._call)
         if laid.in_use:
             self._check_shardings(call)
@@ -245,6 +250,13 @@ class Compiled(Stage):
     def runtime_executable(self) -> Any:
         """Return the callable that runs on torch tensors: captured tensors first, then the arguments."""
         return executable.of(self._program.closed.graph).run
+
+
+def _tracer_type(tracer: Array) -> str:
+    """Return how JAX calls an array of the transformation that it belongs to."""
+    if levels.is_batched(tracer._tensor):
+        return "BatchTracer"
+    return "LinearizeTracer" if functorch.is_functorch_wrapped_tensor(tracer._tensor) else "DynamicJaxprTracer"
 
 
 def _format(aval: Any, sharding: Sharding | None) -> Format:

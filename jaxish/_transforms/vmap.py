@@ -212,9 +212,10 @@ def _call(
     placed = _placed(results, output, out_axes, size, fun)
     given = {id(t): a for t, a in zip(tensors, arrays, strict=True)}  # what is handed on comes back as it is
     return output.spec.unflatten(
-        a if (a := given.get(id(t))) is not None and a.kind == kind else from_kind(t, kind)
+        t if not isinstance(t, Tensor)  # a scalar of Python or NumPy, handed through
+        else a if (a := given.get(id(t))) is not None and a.kind == kind else from_kind(t, kind)
         for t, kind in zip(placed, output.kinds, strict=True)
-    )
+    )  # fmt: skip
 
 
 def _connect(slices: Sequence[Any], arrays: Sequence[Array], dims: Sequence[int | None], size: int) -> None:
@@ -235,7 +236,7 @@ def _write_back(
 
 def _placed(
     results: list[tuple[Tensor, int | None]], output: Output, out_axes: Any, size: int, fun: Callable[..., Any]
-) -> list[Tensor]:
+) -> list[Any]:
     if out_axes == 0 and type(out_axes) is int:
         return [tensor if dim == 0 else batch_front(tensor, dim, size) for tensor, dim in results]
     wanted = broadcast_prefix(out_axes, output.spec, "vmap out_axes", _is_none)
@@ -249,7 +250,8 @@ def _placed(
                     f"result of {name_of(fun)} with shape {tuple(array.shape)} differs between examples. Give its axis in "
                     f"out_axes."
                 )
-            placed.append(tensor)
+            leaf = output.leaves[index]
+            placed.append(tensor if isinstance(leaf, Array | Ref) else leaf)
             continue
         rank = array.ndim + 1
         if not -rank <= target < rank:
