@@ -228,6 +228,70 @@ def test_like_jax(program):
     agree(program)
 
 
+# What a while loop gives is not differentiated, whatever is around it: where nothing reads it, or beside what is read.
+BESIDE_A_WHILE = {
+    "in jit, unused": lambda j, loop: lambda x: (j.jit(loop)(x), x * 2)[1],
+    "in cond, unused": lambda j, loop: lambda x: (j.lax.cond(x > 0, loop, lambda x: x, x), x * 2)[1],
+    "in scan, unused": lambda j, loop: lambda x: (
+        j.lax.scan(lambda c, y: (c + loop(y), None), 0.0, x * np.ones(3, "float32")), x * 2
+    )[1],
+    "a result of jit": lambda j, loop: lambda x: j.jit(lambda x: (loop(x), x * 3))(x)[1],
+    "a result of cond": lambda j, loop: lambda x: j.lax.cond(x > 0, lambda x: (loop(x), x * x), lambda x: (x, x), x)[1],
+    "a result of checkpoint": lambda j, loop: lambda x: j.checkpoint(lambda x: (loop(x), j.numpy.sin(x)))(x)[1],
+    "a carry of scan": lambda j, loop: lambda x: j.lax.scan(
+        lambda c, y: ((c[0] + loop(y), c[1] * y), c[1]), (0.0, 1.0), x * np.ones(3, "float32")
+    )[0][1],
+    "an output of scan": lambda j, loop: lambda x: j.lax.scan(
+        lambda c, y: (j.numpy.tanh(c * y), (loop(c), c)), 0.5, x * np.ones(3, "float32")
+    )[1][1].sum(),
+    "stopped": lambda j, loop: lambda x: j.jit(lambda x: j.lax.stop_gradient(loop(x)) * x)(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["grad", "jit of grad", "vmap of grad", "grad of vmap", "hessian"])
+@pytest.mark.parametrize("name", BESIDE_A_WHILE)
+def test_reverse_mode_goes_back_beside_a_while_loop(name, how):
+    def program(j):
+        loop = lambda x: j.lax.while_loop(lambda s: s[1] < 3, lambda s: (s[0] * x, s[1] + 1), (x, 0))[0]
+        f, xs = BESIDE_A_WHILE[name](j, loop), np.array([0.5, 2.0], "float32")
+        if how == "vmap of grad":
+            return j.vmap(j.grad(f))(xs)
+        if how == "grad of vmap":
+            return j.grad(lambda x: j.vmap(f)(x).sum())(xs)
+        found = {"grad": j.grad(f), "jit of grad": j.jit(j.grad(f)), "hessian": j.jacrev(j.jacrev(f))}[how]
+        return found(np.float32(1.5))
+
+    agree(program)
+
+
+UNUSED_COTANGENTS = {
+    "the last carry alone": lambda j, x: rnn(j)(W, x, X)[0].sum(),
+    "the outputs alone": lambda j, x: rnn(j)(W, x, X)[1].sum(),
+    "one of three carries": lambda j, x: j.lax.scan(
+        lambda c, y: ((c[1] * 2.0, c[2] + y, c[0] * y), c[1]), (x, x, x), X
+    )[0][1].sum(),
+    "a carry that is set anew": lambda j, x: j.lax.scan(lambda c, y: ((y, c[1] + c[0]), None), (x, x), X)[0][1].sum(),
+    "one result of a branch": lambda j, x: j.lax.cond(x.sum() > 9, lambda x: (x, x * x), lambda x: (x * 3, x.sum() * x), x)[1].sum(),
+    "one result of a checkpoint": lambda j, x: j.checkpoint(lambda x: (W @ x, j.numpy.sin(W @ x)))(x)[1].sum(),
+    "one result of jit": lambda j, x: j.jit(lambda x: (x.at[0].set(x[1]), j.numpy.sort(x), x[::-1]))(x)[1][0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNUSED_COTANGENTS)
+@pytest.mark.parametrize("how", ["grad", "jit of grad", "vmap of grad", "grad of vmap", "hessian"])
+def test_results_that_are_not_used_have_no_cotangents(name, how):
+    def program(j):
+        f = lambda x: UNUSED_COTANGENTS[name](j, x)
+        xs = np.stack([H, 2 * H, X[1]])
+        if how == "vmap of grad":
+            return j.vmap(j.grad(f))(xs)
+        if how == "grad of vmap":
+            return j.grad(lambda x: j.vmap(f)(x).sum())(xs)
+        return {"grad": j.grad(f), "jit of grad": j.jit(j.grad(f)), "hessian": j.hessian(f)}[how](H)
+
+    agree(program)
+
+
 def test_reverse_mode_goes_through_a_while_loop_outside_jit():
     import jaxish
 

@@ -2,23 +2,25 @@
 
 `split(graph, wanted)` traces the vjp of a graph, and cuts it between the values that depend on cotangents and those
 that do not. The forward half returns the graph's results and the residuals, the values that the backward half needs.
-`Forward` is the primitive that runs a forward half. Only the innermost functorch level that differentiates goes back
+`Forward` is the primitive that runs a forward half. Cotangents that are zero are absent: nothing is gone back from them. Only the innermost functorch level that differentiates goes back
 through the backward half; to levels further out both halves are functions like any other. This is how JAX nests
 derivatives, and it lets a custom_vjp rule inside be differentiated again, in forward mode too.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor, fx
 
 from . import axes, derived, functorch, graph
 from .derived import Inline
+from .errors import NoReverseMode
 from .graph import Graph, TensorType
 from .levels import is_tracked
 from .nodes import calls_for_effect, depends_on, storage_of
-from .primitive import Dims, Primitive, batch_front, differentiable, popped_axis
+from .primitive import Dims, Primitive, batch_front, differentiable, graphs_of, popped_axis
 
 # rule(primals, residuals, cotangents of the results) -> cotangents of the primals; None is absent or zero
 Rule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor | None]], list[Tensor | None]]
@@ -225,19 +227,143 @@ def differentiated(
     forward, backward = split(body, wanted, save)
     if watch is not None:
         watch(forward, backward, len(body.out_types))
-    rule = _pull_rule((back or call)(backward), body.out_types, wanted)
+    rule = _pull_rule(backward, back or call, body.out_types, wanted)
     return Forward(forward, len(body.out_types), rule, level, call)(*inputs)[: len(body.out_types)]
 
 
-def _pull_rule(backward: Primitive, out_types: Sequence[TensorType], wanted: Sequence[bool]) -> Rule:
+def _pull_rule(
+    backward: Graph, call: Callable[[Graph], Primitive], out_types: Sequence[TensorType], wanted: Sequence[bool]
+) -> Rule:
     def rule(
         primals: Sequence[Tensor], saved: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
-        seeds = [seed_of(c, t) for c, t in zip(cotangents, out_types, strict=True) if differentiable(t.dtype)]
-        found = iter(backward(*primals, *saved, *seeds))
-        return [next(found) if w else None for w in wanted]
+        seeds = [c for c, t in zip(cotangents, out_types, strict=True) if differentiable(t.dtype)]
+        absent = absent_of(seeds)
+        zero = zeros_of(backward, len(seeds), absent)
+        half = without(backward, len(seeds), absent, zero)
+        found = iter(call(half)(*primals, *saved, *(seed for seed in seeds if seed is not None)))
+        positions = iter(range(len(backward.out_types)))
+        return [None if not w or next(positions) in zero else next(found) for w in wanted]
 
     return rule
+
+
+def absent_of(seeds: Sequence[Tensor | None]) -> frozenset[int]:
+    """Return which cotangents are absent, zero."""
+    return frozenset(i for i, seed in enumerate(seeds) if seed is None)
+
+
+def zeros_of(backward: Graph, seeds: int, absent: frozenset[int]) -> frozenset[int]:
+    """Return which results of a backward half are zero for `seeds` cotangents of which some are absent."""
+    if not absent:
+        return frozenset()
+    outputs: Any = backward.module.graph.output_node().args[0]
+    zero = _zeros(backward, seeds, absent)
+    return frozenset(i for i, node in enumerate(outputs) if node in zero)
+
+
+def _zeros(backward: Graph, seeds: int, absent: frozenset[int]) -> set[fx.Node]:
+    """Return the nodes that are zero: a half is linear in its cotangents, so is what reads absent ones alone."""
+
+    def make() -> set[fx.Node]:
+        nodes = backward.module.graph
+        placeholders = nodes.find_nodes(op="placeholder")
+        given = placeholders[len(placeholders) - seeds :]
+        zero, late = {given[i] for i in absent}, depends_on(nodes, given)
+        if any(node.meta.get("writes") or calls_for_effect(node) for node in late):
+            return zero  # memory may hold what was not absent
+        for node in nodes.nodes:
+            is_linear = node in late and node.op == "call_function" and node.target not in _NOT_LINEAR
+            if is_linear and zero.issuperset(a for a in node.all_input_nodes if a in late):
+                zero.add(node)
+        return zero
+
+    return derived.cached(backward, ("zeros", seeds, absent), make)
+
+
+_aten = torch.ops.aten
+_NOT_LINEAR = frozenset(
+    {_aten.ones_like.default, _aten.full_like.default, _aten.new_ones.default, _aten.new_full.default}
+)
+
+
+def without(backward: Graph, seeds: int, absent: frozenset[int], left_out: frozenset[int]) -> Graph:
+    """Return a backward half that does not take the absent ones of its cotangents, and does not give some results.
+
+    Raises `NoReverseMode` where another cotangent comes to what has no way back.
+    """
+    half = backward
+    if absent:
+        key = ("without", seeds, absent, left_out)
+        half = derived.cached(backward, key, lambda: _without(backward, seeds, absent, left_out))
+    if not _to_be_cut.get() and (why := _refused(half)):
+        raise NoReverseMode(why)
+    return half
+
+
+def _refused(half: Graph) -> str:
+    """Return why there is no way back by this half, or by a graph within it; nothing where there is one."""
+
+    def make() -> str:
+        targets = [node.target for node in half.module.graph.nodes if isinstance(node.target, Primitive)]
+        own = (target.message for target in targets if isinstance(target, Refused))
+        within = (_refused(body) for target in targets for body in graphs_of(target))
+        return next(filter(None, (*own, *within)), "")
+
+    return derived.cached(half, "refused", make)
+
+
+def _without(backward: Graph, seeds: int, absent: frozenset[int], left_out: frozenset[int]) -> Graph:
+    nodes = backward.module.graph
+    placeholders = nodes.find_nodes(op="placeholder")
+    first = len(placeholders) - seeds
+    given = [p for i, p in enumerate(placeholders) if i - first not in absent]
+    outputs: Any = [o for i, o in enumerate(nodes.output_node().args[0]) if i not in left_out]  # pyright: ignore
+    zero = _zeros(backward, seeds, absent)
+    read = [n for n in nodes.nodes if n in zero and _is_tensor(n) and (n in outputs or not zero.issuperset(n.users))]
+    effects = [n for n in nodes.nodes if calls_for_effect(n)]
+    part = derived.subgraph(backward, [*given, *read], outputs, effects)
+    types, zeros = part.in_types[: len(given)], part.in_types[len(given) :]
+    return (
+        graph.trace(lambda *inputs: part(*inputs, *(seed_of(None, t) for t in zeros)), types).graph if zeros else part
+    )
+
+
+class Refused(Primitive):
+    """Stands in a backward half for what has no way back: whether a cotangent comes there is known when it is called."""
+
+    __name__ = "refused"
+
+    def __init__(self, message: str, types: Sequence[TensorType]) -> None:
+        self.message, self.types = message, tuple(types)
+
+    @staticmethod
+    def of(message: str, primals: Sequence[Tensor], cotangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Return cotangents of the primals within a half that is being traced. Raises `NoReverseMode` elsewhere."""
+        if not _to_be_cut.get():
+            raise NoReverseMode(message)
+        types = [TensorType.of(p) for p in primals if differentiable(p.dtype)]
+        found = iter(Refused(message, types)(*(c for c in cotangents if c is not None)))
+        return [next(found) if differentiable(p.dtype) else None for p in primals]
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return self.types
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        raise NoReverseMode(self.message)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        return self(*inputs), [None] * len(self.types)
+
+    def pushed(
+        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        return self(*primals), self(*(t for t in tangents if t is not None))
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        return Refused.of(self.message, primals, cotangents)
 
 
 def seed_of(cotangent: Tensor | None, type: TensorType) -> Tensor:

@@ -117,22 +117,34 @@ def _reverse(branches: Sequence[Graph], index_type: TensorType, wanted: Sequence
 
         return graph.trace(run, in_types).graph
 
-    def going_back(backward: Graph, own: Sequence[int]) -> Graph:
+    def going_back(backward: Graph, own: Sequence[int], given: Sequence[TensorType]) -> Graph:
         def run(*inputs: Tensor) -> list[Tensor]:
-            operands, kept, seeds = inputs[: len(in_types)], inputs[len(in_types) :], inputs[-len(seeded) :]
-            return backward(*operands, *(kept[i] for i in own), *seeds)
+            operands, rest = inputs[: len(in_types)], inputs[len(in_types) :]
+            return backward(*operands, *(rest[i] for i in own), *rest[len(slots) :])
 
-        return graph.trace(run, [*in_types, *slots, *seeded]).graph
+        return graph.trace(run, [*in_types, *slots, *given]).graph
+
+    def back(absent: frozenset[int]) -> tuple[Cond, frozenset[int]]:
+        """Return the choice on the way back, and which cotangents it does not give, since they are zero."""
+        backwards = [backward for _, backward in halves]
+        zero = frozenset.intersection(*(residuals.zeros_of(b, len(seeded), absent) for b in backwards))
+        found = [residuals.without(b, len(seeded), absent, zero) for b in backwards]
+        if absent not in known:
+            types = [t for i, t in enumerate(seeded) if i not in absent]
+            known[absent] = Cond([going_back(b, own, types) for b, own in zip(found, places, strict=True)])
+        return known[absent], zero
 
     there = Cond([keeping(forward, own) for (forward, _), own in zip(halves, places, strict=True)])
-    back = Cond([going_back(backward, own) for (_, backward), own in zip(halves, places, strict=True)])
+    known: dict[frozenset[int], Cond] = {}
 
     def rule(
         primals: Sequence[Tensor], kept: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
-        seeds = [residuals.seed_of(c, t) for c, t in zip(cotangents, out_types, strict=True) if differentiable(t.dtype)]
-        found = iter(back(*primals, *kept, *seeds))
-        return [None, *(next(found) if w else None for w in wanted)]
+        seeds = [c for c, t in zip(cotangents, out_types, strict=True) if differentiable(t.dtype)]
+        chosen, zero = back(residuals.absent_of(seeds))
+        found = iter(chosen(*primals, *kept, *(c for c in seeds if c is not None)))
+        positions = iter(range(len(wanted)))
+        return [None, *(None if not w or next(positions) in zero else next(found) for w in wanted)]
 
     return graph.trace(lambda *inputs: there(*inputs), [index_type, *in_types]).graph, rule
 

@@ -5,7 +5,8 @@ batched bodies for vmap, bodies on pairs for jvp. Reverse mode splits the body i
 (residuals.py): the forward scan stacks the residuals, a scan in the other direction takes them back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
@@ -288,12 +289,60 @@ def _carries_read(backward: Graph, consts: int, carries: int) -> list[int]:
 def _pull_rule(
     scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int
 ) -> residuals.Rule:
+    known: dict[frozenset[int], residuals.Rule] = {}
+    positions = {i: k for k, i in enumerate(i for i, f in enumerate(follow) if f)}
+    seeded = [j for j, t in enumerate(scan.body.out_types) if differentiable(t.dtype)]
+
+    def rule(
+        primals: Sequence[Tensor], kept: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
+        outs, zero = _absent(scan, backward, positions, seeded, cotangents)
+        absent = frozenset(k for k, j in enumerate(seeded) if j in outs)
+        gone = frozenset(positions[i] for i in zero)
+        half = residuals.without(backward, len(seeded), absent, gone)
+        if absent not in known:
+            followed = [f and i not in zero for i, f in enumerate(follow)]
+            read = _carries_read(backward, scan.consts, scan.carries)
+            known[absent] = _rule_of(scan, half, followed, wanted, saved, read, outs)
+        return list(known[absent](primals, kept, cotangents))
+
+    return rule
+
+
+def _absent(
+    scan: Scan,
+    backward: Graph,
+    positions: Mapping[int, int],
+    seeded: Sequence[int],
+    cotangents: Sequence[Tensor | None],
+) -> tuple[set[int], set[int]]:
+    """Return which results of the body have no cotangent at any step, and of which inputs so none is made."""
+    consts, carries = scan.consts, scan.carries
+    outs = {j for j in seeded if cotangents[j] is None or (j < carries and consts + j not in positions)}
+    while True:
+        absent = frozenset(k for k, j in enumerate(seeded) if j in outs)
+        found = residuals.zeros_of(backward, len(seeded), absent)
+        zero = {i for i, k in positions.items() if k in found}
+        reached = {j for j in outs if j < carries and consts + j in positions and consts + j not in zero}
+        if not reached:
+            # A carry has a cotangent at each step if it has one at any.
+            return outs, {i for i in zero if not consts <= i < consts + carries or i - consts in outs}
+        outs -= reached
+
+
+def _rule_of(
+    scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int, read: Sequence[int],
+    absent: AbstractSet[int],
+) -> residuals.Rule:  # fmt: skip
+    """Return the rule of a scan for the backward half of its body, without cotangents of the results that are `absent`.
+
+    `read` are the carries that the forward scan has stacked.
+    """
     body, consts, carries = scan.body, scan.consts, scan.carries
     const_types, carry_types, x_types = scan.parts(body.in_types)
     y_types = body.out_types[carries:]
     carried = [i for i in range(carries) if follow[consts + i]]
-    seeded = [i for i, t in enumerate(y_types) if differentiable(t.dtype)]
-    read = _carries_read(backward, consts, carries)
+    seeded = [i for i, t in enumerate(y_types) if differentiable(t.dtype) and carries + i not in absent]
     is_carry = range(consts, consts + carries)
     inputs = [None if i in is_carry else i for i, followed in enumerate(follow) if followed]
     slices = [*(consts + i for i in read), *range(consts + carries, len(body.in_types) + saved)]
@@ -305,9 +354,7 @@ def _pull_rule(
         const_values, sums, carry_cts, xs, residual, carry_read, y_cts = _grouped(inputs, sizes)
         given = dict(zip(read, carry_read, strict=True))
         carry = [residuals.seed_of(given.get(i), t) for i, t in enumerate(carry_types)]
-        known = dict(zip(carried, carry_cts, strict=True))
-        all_cts = [residuals.seed_of(known.get(i), t) for i, t in enumerate(carry_types) if differentiable(t.dtype)]
-        found = iter(after.step(*const_values, *carry, *xs, *residual, *all_cts, *y_cts))
+        found = iter(after.step(*const_values, *carry, *xs, *residual, *carry_cts, *y_cts))
         const_cts = [s + next(found) for s in sums]
         return [*const_cts, *(next(found) for _ in carried), *found]
 

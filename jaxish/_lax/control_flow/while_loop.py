@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ..._compile import executable, loop_sources, lowering, native_loop
 from ..._compile.structured import Opaque
-from ..._core import config, derived, dtypes, graph, levels, tree
+from ..._core import config, derived, dtypes, graph, levels, residuals, tree
 from ..._core.array import Array, as_array, default_torch_device, is_abstract, tensor_of
-from ..._core.errors import NoReverseMode
 from ..._core.graph import ClosedGraph, Graph, TensorType
 from ..._core.levels import is_tracked
 from ..._core.primitive import Dims, batch_front, graph_identity, instantiate, popped_axis
@@ -178,9 +177,11 @@ class While(Opaque):
         return results[:carries], [next(found) if c else None for c in carried]
 
     def vjp(self, primals: Any, results: Any, cotangents: Any) -> Sequence[Tensor | None]:
-        raise NoReverseMode(
+        return residuals.Refused.of(
             "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop "
-            "values inside jit or vmap. Try using lax.scan, or using fori_loop with static start/stop."
+            "values inside jit or vmap. Try using lax.scan, or using fori_loop with static start/stop.",
+            primals,
+            cotangents,
         )
 
 
