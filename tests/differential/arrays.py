@@ -11,10 +11,11 @@ what its operations give one by one (XLA's, in place, may be wrong), these count
 import argparse
 import random
 import re
+import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -24,7 +25,8 @@ import jaxish
 
 # In templates {f}, {i} and {b} are floats, integers and booleans of any shape, {F} is the same one everywhere; {axis}, {n} and {k}
 # are small numbers, {on} is True or False.
-# `held` keeps what may grow within bounds.
+# `held` keeps what may grow within bounds. {G} is another float, {step} a function drawn of one like {F} and an element of {G},
+# {turn} one of the first and an integer: both give what is like {F}, the step another value beside it.
 EITHER = """
 -{f} | jnp.abs({f}) | jnp.maximum({f}, 0) | 1.5 - {f} | held({f} * {f}) | held({f} + {f}) | held({f} - {f}) | jnp.minimum({f}, {f})
 jnp.where({b}, {f}, {f}) | jnp.where({b}, {f}, 0) | {b} & ~{b} | {b} | {b} | held({i} + {i}) | {i} % ({n} + 1)
@@ -59,6 +61,15 @@ jnp.tanh({f}) | jnp.exp(-jnp.abs({f})) | jnp.sin({f}) | jnp.log1p(jnp.abs({f})) 
 nn.softplus({f}) | {f} / (1 + jnp.abs({f})) | nn.gelu({f}) | nn.softmax({f}, {axis}) | nn.log_softmax({f}, {axis}) | jnp.mean({f}, {axis})
 nn.logsumexp({f}, {axis}) | jnp.var({f}, {axis}) | jnp.logaddexp({f}, {f}) | ({f} - jnp.mean({f})) / jnp.sqrt(jnp.var({f}) + 0.1)
 lax.scan(lambda c, x: (jnp.tanh(c + x), c * x), jnp.zeros({F}.shape[1:]), {F})[0] | j.vmap(lambda x: nn.softmax(x) * x, {k})({f})
+""".replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
+NESTED = """
+lax.scan({step}, {F}, {G}, reverse={on})[{k}] | lax.scan({step}, {F}, {G}, unroll={k} + 1)[{k}] | lax.map(lambda x: {step}({F}, x)[{k}], {G})
+lax.fori_loop(0, {n}, lambda i, c: {turn}(c, i), {F}) | lax.fori_loop(0, {i}.sum() % 4, lambda i, c: {turn}(c, i), {F})
+lax.while_loop(lambda s: s[1] < {n}, lambda s: ({turn}(*s), s[1] + 1), ({F}, jnp.int32(0)))[0] | j.jit({turn})({F}, jnp.int32({n}))
+lax.while_loop(lambda s: (s[0].sum() < 9) & (s[1] < 5), lambda s: ({turn}(*s), s[1] + 1), ({F}, {i}.min()))[{k}]
+lax.cond({b}.any(), {turn}, {turn}, {F}, jnp.int32({n})) | lax.switch({i}.sum() % 3, [{turn}, {turn}, {turn}], {F}, jnp.int32({n}))
+j.vmap({step}, (None, 0))({F}, {G})[{k}] | j.vmap({turn}, (0, None))({F}[None], jnp.int32({n})) | j.checkpoint({turn})({F}, jnp.int32({n}))
+j.vmap(lambda i: {turn}({F}, i))(jnp.arange(3)) | lax.scan({step}, {F}, {G}[:0])[{k}] | j.vmap(lambda x: {step}(x, {G}[0])[{k}])({F}[None])
 """.replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
 
 _OPEN = re.compile(r"\{(\w+)\}")
@@ -98,7 +109,89 @@ def names_of(library: Any, is_smooth: bool) -> dict[str, Any]:
     """Return what programs call."""
     jnp = library.numpy
     held = (lambda x: jnp.tanh(x / 4)) if is_smooth else (lambda x: jnp.clip(x, -64, 64))
-    return {"j": library, "jnp": jnp, "lax": library.lax, "nn": library.nn, "held": held}
+
+    def like(x: Any, y: Any) -> Any:
+        y = y.astype("float32")
+        fits = len(y.shape) <= len(x.shape) and all(
+            m in (1, n) for m, n in zip(y.shape[::-1], x.shape[::-1], strict=False)
+        )
+        return held(y - x if fits else x + y.sum())
+
+    return {"j": library, "jnp": jnp, "lax": library.lax, "nn": library.nn, "held": held, "like": like}
+
+
+class Body:
+    """The lines of a function that is being drawn, and what they may name: arguments, earlier lines, and what is around it."""
+
+    dtypes: ClassVar = {"f": "float32", "i": "int32", "b": "bool"}
+
+    def __init__(
+        self, drawn: random.Random, is_smooth: bool, known: dict[str, Any], name: str = "", depth: int = 0
+    ) -> None:
+        self.drawn, self.is_smooth, self.known, self.name, self.depth = drawn, is_smooth, dict(known), name, depth
+        self.lines: list[str] = []
+        self.values: list[str] = []
+        self._functions = 0
+
+    def extend(self, wanted: int) -> None:
+        """Draw lines until there are as many values as wanted."""
+        r, names = self.drawn, names_of(jax, self.is_smooth)
+        sources = (EITHER, EITHER, SMOOTH if self.is_smooth else EXACT, *((NESTED,) if self.depth < 2 else ()))
+        while len(self.values) < wanted:
+            functions: list[str] = []
+            text = self._filled(r.choice(r.choice(sources)), functions)
+
+            def value(known: dict[str, Any], text: str = text, functions: list[str] = functions) -> Any:
+                space = {**names, **known}
+                exec("\n".join(functions), space)
+                return eval(text, space)
+
+            try:
+                found = jax.eval_shape(value, self.known)
+            except (TypeError, ValueError, IndexError, ZeroDivisionError):
+                continue  # the operands do not fit
+            if found.size <= MOST_ELEMENTS and str(found.dtype) in self.dtypes.values():
+                self.values.append(f"{self.name}v{len(self.values)}")
+                self.lines += [*functions, f"{self.values[-1]} = {text}"]
+                self.known[self.values[-1]] = found
+
+    def _filled(self, template: str, functions: list[str]) -> str:
+        """Return a template with values and numbers for what it leaves open; the latest values come most often."""
+        r, first, second = self.drawn, self._one_of("float32"), self._one_of("float32")
+        choices = {
+            "f": lambda: self._one_of("float32"), "i": lambda: self._one_of("int32"), "b": lambda: self._one_of("bool"),
+            "F": lambda: first, "G": lambda: second,
+            "axis": lambda: r.randint(-2, 1), "n": lambda: r.randint(0, 3), "k": lambda: r.randint(0, 1),
+            "on": lambda: r.random() < 0.5,
+            "step": lambda: self._function(functions, {"c": self.known[first], "x": self._element(second)}, "x"),
+            "turn": lambda: self._function(functions, {"c": self.known[first], "i": jax.ShapeDtypeStruct((), "int32")}),
+        }  # fmt: skip
+        return _OPEN.sub(lambda found: str(choices[found[1]]()), template)
+
+    def _one_of(self, dtype: str) -> str:
+        names = [name for name, value in self.known.items() if value.dtype == dtype]
+        return self.drawn.choice(names[-4:] if self.drawn.random() < 0.6 else names)
+
+    def _element(self, name: str) -> Any:
+        value = self.known[name]
+        return jax.ShapeDtypeStruct(value.shape[1:], value.dtype)
+
+    def _function(self, functions: list[str], arguments: dict[str, Any], beside: str = "") -> str:
+        """Draw a function of these arguments, whose result is like the first; return its name."""
+        self._functions += 1
+        name = f"{self.name}f{self._functions}"
+        body = Body(self.drawn, self.is_smooth, self.known, name, self.depth + 1)
+        body.known |= {name + argument: value for argument, value in arguments.items()}
+        body.extend(self.drawn.choice((1, 2, 4)))
+        given, last = [name + argument for argument in arguments], body.values[-1]
+        result = f"like({given[0]}, {last})" + (f", {self.drawn.choice([given[1], *body.values])}" if beside else "")
+        functions.append(defined(name, given, body.lines, result))
+        return name
+
+
+def defined(name: str, arguments: Iterable[str], lines: list[str], result: str) -> str:
+    """Return the text of a function."""
+    return f"def {name}({', '.join(arguments)}):\n" + textwrap.indent("\n".join([*lines, f"return {result}"]), "    ")
 
 
 def draw(seed: int) -> Drawn:
@@ -111,38 +204,10 @@ def draw(seed: int) -> Drawn:
     for kind in "fffiib":
         dims = sorted(r.sample(range(3), r.choice((0, 1, 1, 2, 2, 3))))
         arguments.append((kind, tuple(sizes[d] if r.random() < 0.9 else 1 for d in dims)))
-    dtypes = {"f": "float32", "i": "int32", "b": "bool"}
-    known = {f"x{i}": jax.ShapeDtypeStruct(shape, dtypes[kind]) for i, (kind, shape) in enumerate(arguments)}
-    inputs, lines, names = list(known), [], names_of(jax, is_smooth)
-    wanted = r.choice((4, 8, 14))
-    while len(lines) < wanted:
-        text = _filled(r.choice(r.choice((EITHER, EITHER, SMOOTH if is_smooth else EXACT))), known, r)
-        try:
-            found = jax.eval_shape(lambda known, text=text: eval(text, {**names, **known}), known)
-        except (TypeError, ValueError, IndexError, ZeroDivisionError):
-            continue  # the operands do not fit
-        if found.size <= MOST_ELEMENTS and str(found.dtype) in dtypes.values():
-            lines.append(f"v{len(lines)} = {text}")
-            known[f"v{len(lines) - 1}"] = found
-    results = ", ".join(f"v{i}" for i in range(max(0, wanted - 3), wanted))
-    body = "".join(f"    {line}\n" for line in lines)
-    return Drawn(f"def program({', '.join(inputs)}):\n{body}    return {results}\n", arguments, is_smooth, seed)
-
-
-def _filled(template: str, known: dict[str, Any], r: random.Random) -> str:
-    """Return a template with values and numbers for what it leaves open; the latest values come most often."""
-
-    def one_of(dtype: str) -> str:
-        names = [name for name, value in known.items() if value.dtype == dtype]
-        return r.choice(names[-4:] if r.random() < 0.6 else names)
-
-    choices = {
-        "f": lambda: one_of("float32"), "i": lambda: one_of("int32"), "b": lambda: one_of("bool"),
-        "axis": lambda: r.randint(-2, 1), "n": lambda: r.randint(0, 3), "k": lambda: r.randint(0, 1),
-        "on": lambda: r.random() < 0.5,
-    }  # fmt: skip
-    same = one_of("float32")
-    return _OPEN.sub(lambda found: same if found[1] == "F" else str(choices[found[1]]()), template)
+    known = {f"x{i}": jax.ShapeDtypeStruct(shape, Body.dtypes[kind]) for i, (kind, shape) in enumerate(arguments)}
+    body = Body(r, is_smooth, known)
+    body.extend(r.choice((4, 8, 14)))
+    return Drawn(defined("program", known, body.lines, ", ".join(body.values[-3:])), arguments, is_smooth, seed)
 
 
 def differences(drawn: Drawn) -> Iterator[str]:
