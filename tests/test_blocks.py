@@ -246,6 +246,16 @@ def test_loops_whose_steps_are_in_blocks(program, loop, compiled, monkeypatch):
     assert "for (int block" in texts[-1]
 
 
+@pytest.mark.usefixtures("small_blocks")
+def test_an_element_is_read_of_what_becomes_another_afterwards(compiled):
+    def run(j):
+        step = lambda c, i: (j.numpy.where(i % 3 == 0, c[::-1] * 2, c), c[i] + 1)
+        return j.lax.scan(step, x, np.arange(7))
+
+    x = np.random.default_rng(5).normal(size=40).astype(np.float32)
+    agree(run)
+
+
 def test_what_is_done_in_blocks():
     x = np.ones((400, 300), np.float32)
     for program in (softmax, standardized, of_all):

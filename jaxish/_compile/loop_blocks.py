@@ -30,9 +30,9 @@ _ALSO = re.compile(r", \w+\[[^\[\]]*\] = ")  # other elements of the row that a 
 _COUNT = re.compile(r"(?:; \w+ < |\b(?:folded|place_of_most)<)(\d+)")
 _LAMBDA = r"\[\][^{]*\{[^}]*\}"
 _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ return (.*); \}}\)(.*);")
-_NUMBER = re.compile(r"const [\w<>]+ \w+ = [^;]*;")
+_NUMBER = re.compile(r"const [\w<>]+ (?P<name>\w+) = [^;]*;")
 _ARRAY = re.compile(r"(?P<kind>[\w<>]+)(?:\* __restrict__ const)? (?P<name>v\d+)(?:\[\d+\]| = (?P<place>.*));")
-_START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(\w+)\[[^\[\]]*\] = [^\[\];]*;")
+_START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(?P<name>\w+)\[[^\[\]]*\] = [^\[\];]*;")
 _ONTO = re.compile(rf"({_LAMBDA})\((\w+)\[([^\[\]]*)\], (.*)\);")
 _SIZES = {kind: dtype.itemsize for dtype, kind in C_TYPES.items()}
 
@@ -71,8 +71,7 @@ def blocked(lines: Sequence[str]) -> Blocks:
         if _may_come_before(line, group):
             before.append(line)
             continue
-        its = {member.target} - set(group.made) if member is not None else set()
-        its = [text for text in before if any(_uses(text, its))]
+        its = _beginning_of(member.target, before, group) if member is not None else []
         before = [text for text in before if text not in its]
         end(number)
         before = its
@@ -81,6 +80,17 @@ def blocked(lines: Sequence[str]) -> Blocks:
             before = []
     end(len(lines))
     return Blocks(found, within / max(sum(map(_work, lines)), 1))
+
+
+def _beginning_of(target: str, before: Sequence[str], group: "_Group") -> list[str]:
+    """Return the statements that declare or begin a target, and those that read it then; none where the group reads of it."""
+    names, found = {target}, []
+    for line in before:
+        begun = next(m for kind in (_START, _NUMBER, _ARRAY) if (m := kind.fullmatch(line)))["name"]
+        if begun == target or (found and any(_uses(line, names))):
+            found.append(line)
+            names.add(begun)
+    return [] if any(any(_uses(member.line, names)) for member in group.members) else found
 
 
 def _may_come_before(line: str, group: "_Group") -> bool:
