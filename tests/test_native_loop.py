@@ -814,6 +814,7 @@ except KeyboardInterrupt:
 
 W, ROWS = np.arange(12, dtype=np.float32) * 0.5 + 1, np.arange(12, dtype=np.float32).reshape(4, 3) + 1
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+PLACES = np.array([0, 2, 5])  # some of them in no array
 
 
 # Loops over an index: the step, and what it starts with. They are to set elements where they lie.
@@ -889,10 +890,23 @@ INDEXED = {
     ),
     "an index that is carried": (lambda j, i, x: x.at[x[i] % 8].set(x[i] + i), np.arange(8, dtype=np.int32)),
     "flags": (lambda j, i, x: x.at[(i * i) % 8].set(~x[i]), np.zeros(8, bool)),
+    "where a test holds": (lambda j, i, x: j.numpy.where(i % 3 == 0, x.at[i].set(x[i - 1] + 1), x), W),
+    "unless a test holds": (lambda j, i, x: j.numpy.where(x[i] > 3, x, x.at[i].add(x[0] + 2)), W),
+    "where its own test holds": (lambda j, i, x: j.numpy.where(x > i, x.at[PLACES + i].set(0.5), x), W),
+    "where tests of rows hold": (
+        lambda j, i, x: j.numpy.where(x[:, :1] > i, x.at[PLACES - i].set(x[0] * i), x), ROWS,
+    ),
+    "where two tests hold": (
+        lambda j, i, x: j.numpy.where(x[3] > i, j.numpy.where(x > 2, x.at[PLACES + i].add(1.0 * i), x), x), W,
+    ),
+    "a window, where a test holds": (
+        lambda j, i, x: j.numpy.where(i % 2 == 0, j.lax.dynamic_update_slice(x, x[:2] * i, (i,)), x), W,
+    ),
+    "exchanged, where a test holds": (
+        lambda j, i, c: (j.numpy.where(i % 2 == 0, c[0].at[i].set(c[1][0]), c[0]), j.numpy.where(c[0] > i, c[1], c[1].at[i].set(c[0][i]))),
+        (W, 2 * W),
+    ),
 }  # fmt: skip
-
-
-PLACES = np.array([0, 2, 5])  # some of them in no array
 
 
 # Loops over an index that read in the same step what several elements were set in: a copy.
@@ -910,6 +924,17 @@ COPIED = {
     ),
     "several of one carry, given out by another": (
         lambda j, i, c: (lambda y: (y, y))(c[0].at[j.numpy.array([0, 3, 7]) + i].set(c[1][:3] + i)), (W, 2 * W),
+    ),
+    "several of one carry, chosen in another": (
+        lambda j, i, c: (lambda y: (j.numpy.where(i % 3 == 0, y, c[1]), j.numpy.where(i % 2 == 0, y, c[0])))(
+            c[0].at[PLACES + i].set(c[1][:3] + i)
+        ), (W, 2 * W),
+    ),
+    "several, turned and chosen": (
+        lambda j, i, x: j.numpy.where(i % 2 == 0, x.at[PLACES + i].set(x[:3] + i)[::-1], x), W,
+    ),
+    "several of a square, transposed and chosen": (
+        lambda j, i, x: j.numpy.where(i % 2 == 0, x.at[PLACES + i].set(x[0] + i).T, x), W[:9].reshape(3, 3),
     ),
     "several times": (
         lambda j, i, x: x[:, ::-1] * 0.5
@@ -944,6 +969,12 @@ def loops_over_an_index(loop, step, start):
         if loop == "while":
             body = lambda c: (c[0] + 1, step(j, c[0], c[1]))
             return j.jit(lambda x: j.lax.while_loop(lambda c: c[0] < 15, body, (-5, x)))(first)
+        if loop == "lanes":
+            lane = lambda end, x: j.lax.while_loop(
+                lambda c: c[0] < end, lambda c: (c[0] + 1, step(j, c[0], c[1])), (-5, x)
+            )
+            lanes = j.tree.map(lambda x: j.numpy.stack([x, 2 * x, x]), first)
+            return j.jit(j.vmap(lane))(np.array([7, -5, 15]), lanes)
         if loop == "vmap":
             return j.jit(j.vmap(run))(j.tree.map(lambda x: j.numpy.stack([x, x[::-1] if x.ndim else x]), first))
         if loop == "grad" and all(np.issubdtype(v.dtype, np.inexact) for v in j.tree.leaves(start)):
@@ -953,16 +984,30 @@ def loops_over_an_index(loop, step, start):
     return program
 
 
-@pytest.mark.parametrize("loop", ["fori", "scan", "while", "vmap", "grad"])
+@pytest.mark.parametrize("loop", ["fori", "scan", "while", "lanes", "vmap", "grad"])
 @pytest.mark.parametrize("name", INDEXED)
 def test_elements_are_set_where_they_lie(name, loop, monkeypatch):
     refused = []
     monkeypatch.setattr(loop_values.Unsupported, "__init__", lambda self, *reasons: refused.extend(reasons))
     agree(loops_over_an_index(loop, *INDEXED[name]), rtol=1e-5)
-    assert loop in ("vmap", "grad") or not refused
+    assert loop in ("lanes", "vmap", "grad") or not refused
 
 
-@pytest.mark.parametrize("loop", ["fori", "scan", "while", "vmap"])
+def test_lanes_of_a_loop_that_are_done_keep_what_they_have_where_it_lies(monkeypatch):
+    kept, texts = loop_compiler.kept, []
+    monkeypatch.setattr(loop_compiler, "kept", lambda text: texts.append(text) or kept(text))
+
+    def program(j):
+        step = lambda c: (c[0] + 1, c[1].at[c[0]].set(c[1][c[0] - 1] + 1))
+        lane = lambda end, x: j.lax.while_loop(lambda c: c[0] < end, step, (0, x))
+        return j.jit(j.vmap(lane))(np.array([3, 900]), np.ones((2, 777), np.float32))
+
+    agree(program)
+    (loop,) = (text.partition("for (;;)")[2] for text in texts)
+    assert loop and not re.search(r"< (777|1554); \+\+", loop)
+
+
+@pytest.mark.parametrize("loop", ["fori", "scan", "while", "lanes", "vmap"])
 @pytest.mark.parametrize("name", COPIED)
 def test_what_several_elements_were_set_in_is_read_in_the_same_step(name, loop, refused):
     agree(loops_over_an_index(loop, *COPIED[name]), rtol=1e-5)

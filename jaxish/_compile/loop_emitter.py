@@ -63,7 +63,7 @@ def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
     lines = []
     for target, value in zip(targets, results, strict=True):
         if value.place is not None:
-            lines += value.updates
+            lines += [update.text for update in value.updates]
             continue
         index, variables, sizes = _loop_index(value.shape)
         element = f"{target}[{flat_index(index, value.shape)}]"

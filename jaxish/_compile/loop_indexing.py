@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,10 +15,11 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from .._core import operators
-from .loop_elements import filled
+from .loop_elements import EXPRESSIONS, filled
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import OPERATORS, REDUCTIONS, name_of
-from .loop_values import Unsupported, Value, broadcast, flat_index, in_buffer, loops_over
+from .loop_values import Unsupported, Update, Value, broadcast, flat_index, in_buffer, loops_over
+from .loop_views import RESHAPES
 
 _INDICES = (torch.int32, torch.int64)
 
@@ -101,13 +102,14 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
         test = " && ".join(f"({index[d]}) == {p}" for d, p in zip(dims, positions(zeros), strict=True))
         return f"(({test}) ? ({combined(old, zeros, [index[d] for d in rest])}) : ({old}))"
 
-    def update(place: Callable[[Sequence[str]], str]) -> str:
+    index = [f"{'w' if d in rest else 'p'}{d}" for d in range(rank)]
+
+    def update(target: str, test: str) -> str:
         lets = "".join(f"const int64_t p{d} = {p}; " for d, p in zip(dims, positions(entry), strict=True))
-        target = place([f"{'w' if d in rest else 'p'}{d}" for d in range(rank)])
-        loops = loops_over(inner, [x.shape[d] for d in rest])
+        loops = loops_over(inner, [x.shape[d] for d in rest]) + test
         return f"{loops_over(entry, batch)}{{ {lets}{_within(x)}{loops}{target} = {combined(target, entry, inner)}; }}"
 
-    return _updated(x, update, load if math.prod(batch) == 1 else None)
+    return _updated(x, update, index, load if math.prod(batch) == 1 else None)
 
 
 def scattered(x: Value, dim: int, places: Value, new: Value, step: str | None = "add") -> Value:
@@ -123,15 +125,14 @@ def scattered(x: Value, dim: int, places: Value, new: Value, step: str | None = 
         old = x.load(index)
         return f"((({index[dim]}) == {_at(places, first, size)}) ? ({_combined(step, x.dtype, old, new.load(first))}) : ({old}))"
 
-    def update(place: Callable[[Sequence[str]], str]) -> str:
-        target = place([*entry[:dim], f"p{dim}", *entry[dim + 1 :]])
+    def update(target: str, test: str) -> str:
         return (
-            f"{loops_over(entry, places.shape)}{{ const int64_t p{dim} = {_at(places, entry, size)}; {_within(x)}"
+            f"{loops_over(entry, places.shape)}{{ const int64_t p{dim} = {_at(places, entry, size)}; {_within(x)}{test}"
             f"{target} = {_onto(step, x.dtype, target, new.load(entry))}; }}"
         )
 
     is_single = all(m == (1 if d == dim else n) for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True)))
-    return _updated(x, update, load if is_single else None)
+    return _updated(x, update, [*entry[:dim], f"p{dim}", *entry[dim + 1 :]], load if is_single else None)
 
 
 def is_first_slice(part: fx.Node, whole: fx.Node, dim: int | None = None) -> bool:
@@ -162,16 +163,47 @@ def with_spare(x: Value, dim: int) -> Value:
 
 
 def _updated(
-    x: Value, update: Callable[[Callable[[Sequence[str]], str]], str], load: Callable[[Sequence[str]], str] | None
+    x: Value, update: Callable[[str, str], str], index: Sequence[str], load: Callable[[Sequence[str]], str] | None
 ) -> Value:
+    """Return x with the elements at an index set by the statement that `update` makes of where one is and a test before it."""
     if x.place is None and load is None:
         raise NeedsMemory("several elements set of what is no carry")
 
     def unknown(index: Sequence[str]) -> str:
         raise Unsupported("several elements set, and read in the same step")
 
-    updates = () if x.place is None else (*x.updates, update(x.place))
+    updates, place = (), x.place
+    if place is not None:
+        statement = lambda test: update(place(index), "" if test is None else f"if ({test}) ")  # noqa: E731
+        updates = (*x.updates, Update(statement, tuple(index), place))
     return replace(x, load=load or unknown, is_held=False, updates=updates, exponential=None)
+
+
+def chosen(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no: Any
+) -> Value | None:
+    """Return a carry of which elements are set where a test holds; None unless one option is the other one with these set.
+
+    So lanes of a loop keep what they have once they are done.
+    """
+    if not all(isinstance(option, Value) and option.shape == shape for option in (yes, no)):
+        return None
+    new, old, sign = (yes, no, "") if _set_since(yes, no) else (no, yes, "!")
+    if not (since := _set_since(new, old)):
+        return None
+    held = emitter.stored(test)
+    holds = lambda index: f"{sign}{held.load(broadcast(index, held.shape))}"  # noqa: E731
+    updates = (*old.updates, *(update.where(holds) for update in since))
+    return replace(
+        EXPRESSIONS["where"](shape, dtype, held, yes, no), place=new.place, memory=new.memory, updates=updates
+    )
+
+
+def _set_since(new: Value, old: Value) -> Sequence[Update]:
+    """Return the updates that make one value of another; none if there are none, or elements had other indices in them."""
+    count = len(old.updates)
+    since = new.updates[count:] if new.is_update_of(old) and new.updates[:count] == old.updates else ()
+    return since if all(new.lies_as(update.place, len(update.index)) for update in since) else ()
 
 
 def _first_of(dims: Sequence[int]) -> int:
@@ -258,19 +290,53 @@ def _is_read_by_it_alone(node: fx.Node) -> bool:
 
 
 def _is_kept(emitter: Emitter, node: fx.Node) -> bool:
-    """Tell whether what a node makes of a carry is nothing but what that carry becomes."""
-    end = node
+    """Tell whether what a node makes of a carry is nothing but what that carry becomes, or may become (`chosen`)."""
+    end, is_in_place = node, True
+    old = _followed(node.args[0], lambda node: _keeps_places(node) or name_of(node) in SETTING)
     while len(end.users) == 1 and (user := next(iter(end.users))).op != "output":
-        if user.all_input_nodes.count(end) != 1 or user.args[0] is not end or not _changes_or_views(user):
+        if user.all_input_nodes.count(end) != 1:
             return False
+        if name_of(user) == "where":
+            others = [given for given in user.args[1:] if given is not end]
+            if (
+                user.args[0] is end
+                or not is_in_place
+                or [_followed(option, _keeps_places) for option in others] != [old]
+            ):
+                return False
+        elif user.args[0] is not end or not _changes_or_views(user):
+            return False
+        else:
+            is_in_place = is_in_place and (_keeps_places(user) or name_of(user) in SETTING)
         end = user
-    begin = node.args[0]
-    while isinstance(begin, fx.Node) and _changes_or_views(begin):
-        begin = begin.args[0]
+    begin = _followed(node.args[0], lambda node: _changes_or_views(node) or _keeps_places(node))
     carries = [n for n in emitter.body.module.graph.find_nodes(op="placeholder") if n in emitter.carries]
     results: Any = emitter.body.module.graph.output_node().args[0]
     places = [i for i, n in enumerate([results] if isinstance(results, fx.Node) else results) if n is end]
     return len(end.users) == len(places) == 1 and (begin not in carries or carries.index(begin) == places[0])
+
+
+def _followed(node: Any, follows: Callable[[fx.Node], bool]) -> Any:
+    """Return what a node is made of, behind those of which this is followed to the first operand."""
+    while isinstance(node, fx.Node) and node.op == "call_function" and follows(node):
+        operand: Any = node.args[0]
+        node = operand[0] if isinstance(operand, list | tuple) else operand
+    return node
+
+
+def _keeps_places(node: fx.Node) -> bool:
+    """Tell whether a node sees the elements of its first operand at their own indices, or has a slice more or less at the end."""
+    name = name_of(node)
+    if name not in (*RESHAPES, "expand", "permute", "slice", "cat"):
+        return False
+    operand, *rest = cast("Sequence[Any]", node.args)
+    if name == "cat":
+        return len(operand) == 2 and is_first_slice(operand[1], operand[0])
+    if name == "permute":
+        return [d % len(rest[0]) for d in rest[0]] == list(range(len(rest[0])))
+    if name == "slice":
+        return rest[1:] in ([0], [0, -1])
+    return node.meta["val"].shape == operand.meta["val"].shape
 
 
 def _changes_or_views(node: fx.Node) -> bool:
@@ -359,7 +425,7 @@ def _scatter_reduce(
 def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Value:
     """Return x with elements set; what is no carry has several set in a copy."""
     if x.copy is not None:
-        emitter.lines += change(replace(x, place=x.copy, updates=())).updates
+        emitter.lines += [update.text for update in change(replace(x, place=x.copy, updates=())).updates]
         return x if x.spare is not None else replace(x, load=x.copy)
     try:
         return change(x)
@@ -367,7 +433,7 @@ def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Va
         name = emitter.declared(x.shape, x.dtype)
         emitter.lines += carry_over([name], [x]) if x.spare is None else _copied_with_spare(name, x, x.spare)
         copy = in_buffer(name, x.shape, x.dtype, is_carry=True)
-        emitter.lines += change(replace(copy, spare=x.spare)).updates
+        emitter.lines += [update.text for update in change(replace(copy, spare=x.spare)).updates]
         return replace(copy, place=None, memory=None, copy=copy.place)
 
 

@@ -169,6 +169,8 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
     if name in REDUCTIONS:
         return loop_reductions.reduction(emitter, name, node.kwargs, args, shape, dtype)
     named = {k: v for k, v in node.kwargs.items() if k in ("min", "max", "dim")}
+    if name == "where" and (value := loop_indexing.chosen(emitter, shape, dtype, *args)) is not None:
+        return value
     if name in EXPRESSIONS:
         return EXPRESSIONS[name](shape, dtype, *args, **named)
     if loop_parts.is_read_in_parts(node):

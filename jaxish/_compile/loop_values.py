@@ -21,6 +21,28 @@ _TAKES_LONG = re.compile(r"/|_\(|std::(?!abs)|(?:logaddexp2?|xlogy|power|magnitu
 
 
 @dataclass(frozen=True)
+class Update:
+    """A statement that sets elements of a carry where they lie: each, or those whose index meets a condition.
+
+    The index is that of the shape in which the carry was seen; `place` says where its elements lie.
+    """
+
+    statement: Callable[[str | None], str]
+    index: tuple[str, ...]  # the variables of the statement that are an element's
+    place: Callable[[Sequence[str]], str]
+
+    @property
+    def text(self) -> str:
+        """The statement that sets each."""
+        return self.statement(None)
+
+    def where(self, holds: Callable[[Sequence[str]], str]) -> "Update":
+        """Return the update of those elements for whose index a condition holds."""
+        test = f"({holds(self.index)})"
+        return replace(self, statement=lambda also: self.statement(test if also is None else f"{test} && {also}"))
+
+
+@dataclass(frozen=True)
 class Value:
     """A tensor in C++: shape, dtype, and the expression of one element at given index expressions.
 
@@ -36,7 +58,7 @@ class Value:
     load: Callable[[Sequence[str]], str]
     is_held: bool = False
     place: Callable[[Sequence[str]], str] | None = None
-    updates: tuple[str, ...] = ()
+    updates: tuple[Update, ...] = ()
     memory: str | None = None  # from where on the elements lie in order, in a carry
     spare: int | None = None  # the dimension whose last index is none of the carry's
     copy: Callable[[Sequence[str]], str] | None = None
@@ -78,10 +100,12 @@ class Value:
 
     def is_update_of(self, carry: "Value") -> bool:
         """Tell whether the value is what the carry becomes by `updates`, each element in its place."""
-        if self.place is None or carry.place is None or self.shape != carry.shape:
-            return False
+        return self.shape == carry.shape and carry.place is not None and self.lies_as(carry.place, len(carry.shape))
+
+    def lies_as(self, place: Callable[[Sequence[str]], str], rank: int) -> bool:
+        """Tell whether each element is where `place` says of its index."""
         index = [f"i{d}" for d in range(len(self.shape))]
-        return self.place(index) == carry.place(index)
+        return self.place is not None and rank == len(index) and self.place(index) == place(index)
 
 
 def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:
