@@ -351,3 +351,18 @@ def test_updates_of_complex_numbers_have_derivatives(update, jitted):
         return f(z), jax.jvp(f, (z,), (z * 1j,)), back(z + 1j), rows
 
     agree(program, z)
+
+
+def test_unravel_index_of_shapes_that_are_traced():
+    def program(j):
+        unravel, flat = j.numpy.unravel_index, np.array([0, 7, -1, -13, 23, 50, -50])
+        traced = j.jit(unravel)
+        return [
+            traced(flat, (4, 3)), traced(flat, np.array([4, 3])), traced(5, (0, 2)), traced(7, 5), unravel(flat, j.numpy.array([4, 3])),
+            traced(np.int8(7), (np.int16(4), 3)), traced(np.uint8(200), (np.int8(4), np.int8(3))), unravel(np.int8(-5), (300, 2)),
+            unravel(5, (-1, 2)), unravel(5, ()), traced(2.5, (4.0, 3)),
+            j.vmap(unravel)(np.arange(3), np.array([[4, 3], [2, 2], [1, 5]])),
+        ]  # fmt: skip
+
+    agree(program)
+    agree(lambda j: j.numpy.unravel_index(7, np.array([[4, 3]])))

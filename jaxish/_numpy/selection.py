@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .._core import errors, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, default_torch_device, is_weak, tensor_of
-from .._core.dimensions import broadcast_shape, canonical_axis, canonical_shape, static_int
+from .._core.dimensions import broadcast_shape, canonical_axis, static_int
 from .._core.extended import moves_elements
 from .._core.promotion import convert, promote, tensor, tensors
 from .._core.typing import ArrayLike, DTypeLike, Shape
@@ -373,17 +372,17 @@ def ravel_multi_index(
     return Array(convert(flat, target))
 
 
-def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Array, ...]:
-    """Return flat indices into an array of this shape as one index per axis; those out of bounds are clipped."""
-    sizes = canonical_shape(shape)
-    rest = tensor("unravel_index", indices)
-    _check_integer(rest, "unravel_index indices")
-    total = int(np.prod(sizes, dtype=np.int64))
-    rest = rest.to(torch.int64)
-    rest = selection.where(rest < 0, rest + total, rest).clamp(0, max(total - 1, 0))
-    dtype = tensor("unravel_index", indices).dtype
-    found = []
+def unravel_index(indices: ArrayLike, shape: Shape | ArrayLike) -> tuple[Array, ...]:
+    """Return flat indices into an array of this shape, which may be traced, as one index per axis; those out of bounds are clipped."""
+    check_arraylike("unravel_index", indices)
+    sizes: Any = shape if isinstance(shape, Sequence) else as_array(shape)
+    if isinstance(sizes, Array):
+        if sizes.ndim > 1:
+            raise ValueError("unravel_index: shape should be a scalar or 1D sequence.")
+        sizes = list(sizes) if sizes.ndim else [sizes]
+    rest, found = as_array(indices), []
     for size in reversed(sizes):
-        found.append(Array(torch.remainder(rest, max(size, 1)).to(dtype), is_weak(indices)))
-        rest = torch.div(rest, max(size, 1), rounding_mode="floor")
-    return tuple(reversed(found))
+        found.append(rest % size)
+        rest = rest // size
+    beyond, before = rest > 0, rest + 1 < 0
+    return tuple(where(beyond, n - 1, where(before, 0, i)) for n, i in zip(sizes, reversed(found), strict=True))
