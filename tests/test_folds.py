@@ -100,6 +100,7 @@ def test_columns_in_blocks(shape, monkeypatch):
 
     def program(jax, x):
         function = lambda x: (sums(jax.numpy, x, 0), x.max(0), (x - x.mean(0)).min(0), ((x - 1) ** 2).sum((0, 1)))
-        return jax.jit(function)(x)
+        tests = lambda x: ((x > 1.5).any(0), (x > -2).all(0), ~(x > 9).any(), x.astype(bool).all(1), (x > 0).max(0))
+        return jax.jit(function)(x), jax.jit(tests)(x)
 
     agree(program, RANDOM.normal(size=shape).astype(np.float32), rtol=2e-5, atol=2e-5)

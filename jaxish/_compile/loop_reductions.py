@@ -28,8 +28,8 @@ def reduction(
 ) -> Value:
     """Emit what one of `REDUCTIONS` makes of its arguments, as torch's operator is given them."""
     x: Value = args[0]
-    rank, folded, kind = len(x.shape), REDUCTIONS[name], C_TYPES[dtype]
-    start, step = folded.start(dtype), OPERATORS[folded.step].form(dtype)
+    rank, kind = len(x.shape), C_TYPES[dtype]
+    start, step = REDUCTIONS[name].start(dtype), OPERATORS[REDUCTIONS[name].step].form(dtype)
     if start is None or step is None:
         raise Unsupported(f"{name} of {dtype}")
     dims = args[1] if len(args) > 1 and args[1] is not None else list(range(rank))
@@ -39,6 +39,10 @@ def reduction(
         # A quotient by a complex number would keep an infinity that JAX's product loses.
         count = math.prod(x.shape[a] for a in axes)
         scale = f"{{0}} * ({kind})(1. / {count})" if dtype.is_complex else f"{{0}} / ({kind}){count}"
+    if dtype is torch.bool:  # as bytes, of which GCC (12) has vectors
+        x = Value(x.shape, torch.uint8, lambda i, x=x: f"convert<uint8_t>({element_of(x, i, x.shape, torch.bool)})")
+        found = _folded(emitter, x, axes, shape, torch.uint8, start, step, scale)
+        return Value(shape, dtype, lambda i: f"(bool)({found.load(i)} != 0)")
     return _folded(emitter, x, axes, shape, dtype, start.replace("{T}", kind), step, scale)
 
 
