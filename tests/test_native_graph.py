@@ -158,9 +158,9 @@ def test_small_graphs_run_as_one_function_without_the_worker(name, automatic, mo
     agree(program, rtol=1e-5, atol=1e-6)
 
 
-def graph_of(function):
+def graph_of(function, x: np.ndarray = X):
     jitted = jaxish.jit(function)
-    jitted.trace(X)
+    jitted.trace(x)
     (program,) = jitted._programs.values()
     return program.closed.graph
 
@@ -451,6 +451,17 @@ def extrema_at(xp, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "int8", "int32"])
 def test_extrema_of_what_is_set_at_one_place(dtype, compiled):
     agree(lambda xp: extrema_at(xp, dtype))
+
+
+def test_what_is_seen_twice_as_other_bits_is_computed_once(compiled):
+    def bits(x):
+        x = x - ((x >> 1) & 0x55555555)
+        x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
+        return ((((x + (x >> 4)) & 0x0F0F0F0F) * np.uint32(0x01010101)) >> 24).astype("int32")
+
+    words = np.random.default_rng(0).integers(0, 1 << 32, 1000, dtype=np.uint32)
+    agree(lambda xp: xp.jit(bits)(words))
+    assert loop_sources.graph_source(graph_of(bits, words)).function.count("shift_right(") == 4
 
 
 def slices(xp):

@@ -141,7 +141,8 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         if is_wanted and value.place is None:
             value = emitter.stored(value)
     is_expression = not value.is_held and value.place is None
-    if is_expression and (len(value.text) > _LONG or (len(node.users) > 1 and value.takes_long)):
+    most = _SHORT if len(node.users) > 1 else _LONG
+    if is_expression and (len(value.text) > most or (len(node.users) > 1 and value.takes_long)):
         value = emitter.stored(value)
     assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
     return value
