@@ -353,7 +353,15 @@ def large_and_moved(xp):
     return lambda x: xp.numpy.concatenate([x[1:] * 2 + 1, x[::-1] * 3 + 1]) @ xp.numpy.ones((300, 3)) * 2 + 1
 
 
-@pytest.mark.parametrize("function, is_enough", [(large, True), (large_and_moved, False)])
+def large_and_scattered(xp):
+    def function(x):
+        places = xp.numpy.arange(150_000) * 7 % 45
+        return xp.ops.segment_sum(x.ravel() * 2 + 1, places, 40), xp.ops.segment_max(x, places[:500], 40)
+
+    return function
+
+
+@pytest.mark.parametrize("function, is_enough", [(large, True), (large_and_scattered, True), (large_and_moved, False)])
 def test_large_arrays_are_enough_where_all_is_done_in_blocks(function, is_enough):
     x = RANDOM.normal(size=(500, 300)).astype(np.float32)
     found = piecewise.compiled(graph_of(function(jaxish), x), "function")
