@@ -17,7 +17,7 @@ from .loop_values import Unsupported, Value, broadcast
 
 _FEW = 16  # elements, of which no vectors are made
 _NUMBER = re.compile(r"(\(\w+\))?[\w.+-]+")  # that is known, or has a name
-_SEEKS = re.compile(r"\?|\bat<")  # what is read at a computed place, or by a condition of its own
+_SEEKS = re.compile(r"\?")  # what is read by a condition of its own
 _MOST_SQUARED = 64  # powers of complex numbers that are products
 
 
