@@ -453,6 +453,29 @@ def test_extrema_of_what_is_set_at_one_place(dtype, compiled):
     agree(lambda xp: extrema_at(xp, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("width", [1, 3, 16, 37])
+def test_rows_that_are_set_at_one_place(width, dtype, compiled):
+    random = np.random.default_rng(0)
+    rows = (random.normal(size=(60, 2, width)) * 9).astype(dtype)
+    if dtype != "int16":
+        rows[random.random(rows.shape) < 0.05] = np.nan
+        rows[random.random(rows.shape) < 0.05] = -np.inf
+    places, others = random.integers(-9, 9, 60), random.integers(0, 60, 60)
+
+    def program(xp):
+        def function(x):
+            zeros = xp.numpy.zeros((7, 2, width), dtype)
+            found = [zeros.at[places].max(x), zeros.at[places].min(x, mode="drop"), zeros.at[places].add(x[others] * 2)]
+            turned = zeros.transpose(2, 0, 1).at[:, places].max(x.transpose(2, 0, 1))
+            return *found, turned, xp.ops.segment_max(x, abs(places), 7), found[0].at[places].max(x / 2)
+
+        with xp.enable_x64(dtype == "float64"):
+            return xp.jit(function)(rows)
+
+    agree(program)
+
+
 def test_what_is_seen_twice_as_other_bits_is_computed_once(compiled):
     def bits(x):
         x = x - ((x >> 1) & 0x55555555)

@@ -18,7 +18,8 @@ from .._core import operators
 from .loop_elements import EXPRESSIONS, filled
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import OPERATORS, REDUCTIONS, name_of
-from .loop_values import Unsupported, Update, Value, broadcast, flat_index, in_buffer, loops_over
+from .loop_unrolling import KEPT
+from .loop_values import Unsupported, Update, Value, broadcast, flat_index, in_buffer, loops_over, nest
 from .loop_views import RESHAPES
 
 _INDICES = (torch.int32, torch.int64)
@@ -91,7 +92,7 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
     entry, inner = [f"e{d}" for d in range(len(batch))], [f"w{d}" for d in rest]
 
     def positions(entry: Sequence[str]) -> list[str]:
-        return [_at(p, entry, None if d == x.spare else x.shape[d]) for d, p in enumerate(given) if p is not None]
+        return [_at(p, entry, x, d) for d, p in enumerate(given) if p is not None]
 
     def combined(old: str, entry: Sequence[str], inner: Sequence[str]) -> str:
         found = new.load(broadcast([*inner[:first], *entry, *inner[first:]], new.shape))
@@ -117,18 +118,23 @@ def scattered(x: Value, dim: int, places: Value, new: Value, step: str | None = 
     if new.dtype is not x.dtype or x.spare not in (None, dim):
         raise Unsupported(f"{new.dtype} put into {x.dtype}, or along another dimension than that of what is dropped")
     _check_sizes(x, [dim])
-    size = None if dim == x.spare else x.shape[dim]
     entry = [f"e{d}" for d in range(len(x.shape))]
 
     def load(index: Sequence[str]) -> str:
         first = [*index[:dim], "0", *index[dim + 1 :]]
         old = x.load(index)
-        return f"((({index[dim]}) == {_at(places, first, size)}) ? ({_combined(step, x.dtype, old, new.load(first))}) : ({old}))"
+        return f"((({index[dim]}) == {_at(places, first, x, dim)}) ? ({_combined(step, x.dtype, old, new.load(first))}) : ({old}))"
 
     def update(target: str, test: str) -> str:
+        found = _at(places, entry, x, dim)
+        # Behind what the place depends on, elements that follow each other are set: in vectors, which GCC (12) has for
+        # extrema in a loop alone.
+        outer = max([dim, *(d for d, e in enumerate(entry) if re.search(rf"\b{e}\b", found))]) + 1
+        combine = _onto if outer == len(entry) else _combined
+        each = f"{test}{target} = {combine(step, x.dtype, target, new.load(entry))};"
+        each = nest(entry[outer:], places.shape[outer:], each).replace("for (int e", f"{KEPT}for (int e")
         return (
-            f"{loops_over(entry, places.shape)}{{ const int64_t p{dim} = {_at(places, entry, size)}; {_within(x)}{test}"
-            f"{target} = {_onto(step, x.dtype, target, new.load(entry))}; }}"
+            f"{loops_over(entry[:outer], places.shape[:outer])}{{ const int64_t p{dim} = {found}; {_within(x)}{each} }}"
         )
 
     is_single = all(m == (1 if d == dim else n) for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True)))
@@ -223,17 +229,20 @@ def _check_sizes(x: Value, dims: Sequence[int]) -> None:
         raise Unsupported("elements of nothing")
 
 
-def _at(places: Value, entry: Sequence[str], size: int | None) -> str:
+def _at(places: Value, entry: Sequence[str], x: Value, dim: int) -> str:
+    """Return which index of x along a dimension is set; one that is dropped is the last where there is room."""
     found = places.load(broadcast(entry, places.shape))
-    return found if size is None else f"at<{size}>({found})"
+    if dim != x.spare:
+        return f"at<{x.shape[dim]}>({found})"
+    return f"kept<{x.shape[dim] - 1}>({found})" if x.has_room else found
 
 
 def _read_at(places: Value, entry: Sequence[str], size: int) -> str:
-    return f"place({_at(places, entry, size)})"
+    return f"place(at<{size}>({places.load(broadcast(entry, places.shape))}))"
 
 
 def _within(x: Value) -> str:
-    return "" if x.spare is None else f"if (p{x.spare} >= 0 && p{x.spare} < {x.shape[x.spare] - 1}) "
+    return "" if x.spare is None or x.has_room else f"if (p{x.spare} >= 0 && p{x.spare} < {x.shape[x.spare] - 1}) "
 
 
 def _combined(step: str | None, dtype: torch.dtype, first: str, second: str) -> str:
@@ -358,16 +367,18 @@ def _before_it_is_set(
 ) -> tuple[list[Value | None], Value]:
     """Return which elements of x are set, and to what, as it can be read while they are.
 
-    It is stored before, unless they are several that are set in a copy, one after the other, and it takes no time.
+    It is stored before, unless they are several that are set in a copy, one after the other, and it takes no time, or no less in
+    a loop of its own: of elements at computed places there are no vectors.
     """
     if x.place is not None or count == 1:
-        return _places(emitter, places), emitter.stored(new)
+        return [p and emitter.stored(p) for p in places], emitter.stored(new)
     found = [p if p is None or not p.takes_long else emitter.stored(p) for p in places]
-    return found, new if new.is_read else emitter.stored(new)
+    is_gathered = "place(" in new.text and not new.calls and math.prod(new.shape) >= count
+    return found, new if new.is_read or is_gathered else emitter.stored(new)
 
 
 def _places(emitter: Emitter, given: Sequence[Value | None]) -> list[Value | None]:
-    return [v if v is None else emitter.stored(v) for v in given]
+    return [p and emitter.held(p) for p in given]
 
 
 def _gather(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, places: Value) -> Value:
@@ -433,7 +444,8 @@ def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Va
         name = emitter.declared(x.shape, x.dtype)
         emitter.lines += carry_over([name], [x]) if x.spare is None else _copied_with_spare(name, x, x.spare)
         copy = in_buffer(name, x.shape, x.dtype, is_carry=True)
-        emitter.lines += [update.text for update in change(replace(copy, spare=x.spare)).updates]
+        changed = change(replace(copy, spare=x.spare, has_room=x.spare is not None))
+        emitter.lines += [update.text for update in changed.updates]
         return replace(copy, place=None, memory=None, copy=copy.place)
 
 

@@ -376,13 +376,14 @@ INLINE void onto_columns(T* totals, int first, int end, F step, E element, int c
     onto_columns<width % lanes, lanes / 2>(totals, first, end, step, element, column);
   }
 }
-template <int n> static inline int64_t at(int64_t i) {  // an index, which counts from the end if it is negative
+template <int n, class T> static inline T at(T i) {  // an index, which counts from the end if it is negative
   i += i < 0 ? n : 0;
   return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
+template <int n> static inline int64_t kept(int64_t i) { return uint64_t(i) < uint64_t(n) ? i : n; }  // n, what is dropped
 // Where an element is read that the compiler cannot know for a comparison's result: of one at a place that is 0 or 1 because
 // something is true, in a loop that has vectors, GCC 12 reads the element before the array for 1 (a mask's elements are -1 and 0).
-static inline int64_t place(int64_t i) { return i ^ shifts[0]; }
+template <class T> static inline T place(T i) { return i ^ shifts[0]; }
 """
 
 

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 MOST_UNROLLED = 16  # steps of a loop
-_LOOP = re.compile(r"for \(int (\w+) = (\d+|first(?:\*\d+)?); \1 < (\d+|end(?:\*\d+)?); ")
+KEPT = '_Pragma("GCC unroll 1") '
+_LOOP = re.compile(rf"(?<!{re.escape(KEPT)})for \(int (\w+) = (\d+|first(?:\*\d+)?); \1 < (\d+|end(?:\*\d+)?); ")
 _COMPLEX = re.compile(r"\bComplex<|\b(?:part|magnitude|conjugate)\(|\.(?:re|im)\b")
 _HEIGHT = re.compile(r"const int first = block\*(\d+)")  # of a block of rows
 
@@ -37,7 +38,7 @@ def not_unrolled(lines: Iterable[str]) -> Iterator[str]:
         steps = int(end) - int(first) if end.isdigit() and first.isdigit() else rows
         if chooses_complex(loop.string):
             return f"{loop[0]}one_by_one(), "
-        return f'_Pragma("GCC unroll 1") {loop[0]}' if steps <= MOST_UNROLLED else loop[0]
+        return f"{KEPT}{loop[0]}" if steps <= MOST_UNROLLED else loop[0]
 
     for line in lines:
         if block := _HEIGHT.match(line):

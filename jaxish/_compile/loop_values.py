@@ -16,8 +16,8 @@ class CallsHost(Unsupported):
     """The body calls Python."""
 
 
-# A quotient, or a call of a function: the names of C++'s end in `_`, those that the prelude makes of such calls are listed.
-_TAKES_LONG = re.compile(r"/|_\(|std::(?!abs)|(?:logaddexp2?|xlogy|power|magnitude|modulus|quotient|remainder_of)\(")
+# Calls of functions: the names of C++'s end in `_`, those that the prelude makes of such calls are listed.
+_CALL = re.compile(r"_\(|std::(?!abs)|(?:logaddexp2?|xlogy|power|magnitude|modulus|quotient|remainder_of)\(")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Value:
     updates: tuple[Update, ...] = ()
     memory: str | None = None  # from where on the elements lie in order, in a carry
     spare: int | None = None  # the dimension whose last index is none of the carry's
+    has_room: bool = False  # for what is set at that index
     copy: Callable[[Sequence[str]], str] | None = None
     exponential: "Value | None" = None
 
@@ -91,7 +92,12 @@ class Value:
     @property
     def takes_long(self) -> bool:
         """Whether an element is a quotient, or calls a function."""
-        return _TAKES_LONG.search(self.text) is not None
+        return "/" in self.text or self.calls
+
+    @property
+    def calls(self) -> bool:
+        """Whether an element takes a call of a function."""
+        return _CALL.search(self.text) is not None
 
     @property
     def is_read(self) -> bool:
