@@ -1,5 +1,7 @@
 """Arrays and indices without elements, under the transformations, as in JAX."""
 
+import importlib
+
 import numpy as np
 import pytest
 from oracle import agree
@@ -44,6 +46,44 @@ FORMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_elements(name, form):
     agree(lambda jax: FORMS[form](jax, PROGRAMS[name]), weak=False)
+
+
+def flat(jax):
+    return importlib.import_module(f"{jax.__name__}.flatten_util").ravel_pytree
+
+
+OF_A_BATCH_OF_NONE = {
+    "cumsum": lambda jax, x: jax.numpy.cumsum(x),
+    "nancumprod": lambda jax, x: jax.numpy.nancumprod(x),
+    "nanargmax": lambda jax, x: jax.numpy.nanargmax(x) + x,
+    "column_stack": lambda jax, x: jax.numpy.column_stack([x[0], x[1]]),
+    "cov": lambda jax, x: (jax.numpy.cov(x), jax.numpy.corrcoef(x[0, 0])),
+    "convolve": lambda jax, x: (jax.numpy.convolve(x[0], x[1]), jax.numpy.correlate(x[0], x[1], "full")),
+    "ediff1d": lambda jax, x: jax.numpy.ediff1d(x),
+    "packbits": lambda jax, x: jax.numpy.packbits(x > 0).astype("float32") + x.sum(),
+    "tensorinv of a number": lambda jax, x: jax.vmap(lambda y: jax.numpy.linalg.tensorinv(y, ind=1))(x.reshape(12, 1)[:, :, None]),
+    "fft": lambda jax, x: (abs(jax.numpy.fft.fft(x)), jax.numpy.fft.irfft2(x), abs(jax.numpy.fft.hfft(x, 5, 0))),
+    "lax.fft": lambda jax, x: abs(jax.lax.fft(x, "RFFT", (4,))),
+    "ravel": lambda jax, x: (x.ravel(), x.reshape(-1, 2), flat(jax)({"a": x, "b": x[0]})[0]),
+    "roll and repeat": lambda jax, x: (jax.numpy.roll(x, 1), jax.numpy.repeat(x, 2), jax.numpy.resize(x, (5, 3))),
+    "insert and delete": lambda jax, x: (jax.numpy.insert(x, 1, 2.0), jax.numpy.delete(x, 1), jax.numpy.append(x, x)),
+    "a loop": lambda jax, x: jax.lax.while_loop(lambda c: c.sum() < 10, lambda c: c + 1, x),
+    "a scan": lambda jax, x: jax.lax.scan(lambda c, r: (c + r, c * r), x[0], x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["vmap", "jit of vmap", "grad of vmap"])
+@pytest.mark.parametrize("name", OF_A_BATCH_OF_NONE)
+def test_a_batch_of_none(name, form):
+    def program(jax):
+        mapped = jax.vmap(lambda x: OF_A_BATCH_OF_NONE[name](jax, x))
+        if form == "grad of vmap":
+            return jax.grad(lambda x: sum(leaf.sum() for leaf in jax.tree.leaves(mapped(x))))(X[None][:0])
+        return (jax.jit(mapped) if form == "jit of vmap" else mapped)(X[None][:0])
+
+    if name == "a loop" and form == "grad of vmap":
+        pytest.skip("nothing is gone back from")
+    agree(program, weak=False)
 
 
 def test_complex_numbers_that_are_not_finite_in_traced_functions():

@@ -145,3 +145,10 @@ def test_activations_of_complex_numbers(name):
 @pytest.mark.parametrize("name", OF_OTHER_DTYPES[:-1])
 def test_activations_have_jaxs_dtypes(name, dtype):
     agree(lambda j: getattr(j.nn, name)(np.array([0, 1, 1, 0]).astype(dtype)), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("slope", [3, True, 0.5, "the same"])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "uint16", "uint32", "bool", "float16", "complex64"])
+def test_leaky_relu_has_the_dtype_of_a_product(dtype, slope):
+    x = np.arange(-2, 3).astype(dtype)
+    agree(lambda j: j.nn.leaky_relu(x, x if slope == "the same" else slope), rtol=1e-3)

@@ -1,13 +1,12 @@
 """lax.fft: Fourier transforms over the last dimensions, on torch.fft."""
 
 import enum
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from .._core import dtypes
+from .._core import dtypes, functorch
 from .._core.array import Array
 from .._core.promotion import convert
 from . import operands as ops
@@ -53,7 +52,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
         which = "all except the last fft_length, got fft_lengths=" if kind is FftType.IRFFT else "fft_lengths "
         raise ValueError(f"{kind.name} input shape {tuple(t.shape)} minor dimensions must be equal to {which}{lengths}")
     dims = tuple(range(-len(lengths), 0))
-    if not math.prod(t.shape) or 0 in lengths:
+    if not functorch.base_of(t).numel() or 0 in lengths:
         last = lengths[-1] // 2 + 1 if kind is FftType.RFFT else lengths[-1]
         complex_dtype = torch.complex128 if real is torch.float64 else torch.complex64
         dtype = real if kind is FftType.IRFFT else complex_dtype

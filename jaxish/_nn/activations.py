@@ -12,7 +12,7 @@ from torch import Tensor
 from .._core import graph, selection, unsigned
 from .._core.array import Array, as_array
 from .._core.operations import keeps_calls
-from .._core.promotion import promote_inexact, tensor
+from .._core.promotion import promote, promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._lax.elementwise import select
 from .._lax.operands import INEXACT, NUMBER, check_accepted, operand
@@ -240,8 +240,11 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
 
 @shown_as_jit()
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
-    """Return x where x >= 0, negative_slope x elsewhere."""
-    (found, slope), weak = _together("leaky_relu", x, negative_slope)
+    """Return x where x >= 0, negative_slope x elsewhere; with an integer slope integers stay integers."""
+    (found, slope), weak = promote("leaky_relu", x, negative_slope)
+    check_shapes("leaky_relu", found, slope)
+    if found.dtype in unsigned.SIGNED:  # no number is below 0
+        return Array(found.expand(torch.broadcast_shapes(found.shape, slope.shape)), weak)
     return Array(selection.where(_compared(torch.ge, found, 0), found, slope * found), weak)
 
 

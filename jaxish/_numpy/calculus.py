@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import unsigned
+from .._core import functorch, unsigned
 from .._core.array import Array, as_array, check_arraylike, is_weak, tensor_of
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.primitive import conjugate
@@ -64,15 +64,15 @@ def diff(
 @shown_as_jit()
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """Return the differences of neighbours in the flattened array, with values put before and behind if given."""
-    t = tensor("ediff1d", ary).reshape(-1)
+    t = tensor("ediff1d", ary).flatten()
     if t.dtype is torch.bool:
         raise TypeError("ediff1d does not accept dtype bool. Use jnp.diff.")
     found = unsigned.sub(t[1:], t[:-1])
     parts = [found]
     if to_begin is not None:
-        parts.insert(0, convert(tensor("ediff1d", to_begin), t.dtype).reshape(-1))
+        parts.insert(0, convert(tensor("ediff1d", to_begin), t.dtype).flatten())
     if to_end is not None:
-        parts.append(convert(tensor("ediff1d", to_end), t.dtype).reshape(-1))
+        parts.append(convert(tensor("ediff1d", to_end), t.dtype).flatten())
     return Array(torch.cat(parts) if len(parts) > 1 else found, is_weak(ary))
 
 
@@ -202,7 +202,7 @@ def interp(
     shape = points.shape
 
     def at(t: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-        return torch.index_select(t, 0, where.reshape(-1)).reshape(shape)
+        return torch.index_select(t, 0, where.flatten()).reshape(shape)
 
     low = at(values, before)
     rise, width = at(values, here) - low, at(knots, here) - at(knots, before)
@@ -248,8 +248,10 @@ def _correlated(function: str, a: Any, v: Any, mode: str, preferred: DTypeLike |
     size = y.shape[0]
     padding = {"valid": (0, 0), "same": (size // 2, size - size // 2 - 1), "full": (size - 1, size - 1)}[mode]
     padded = torch.nn.functional.pad(x, padding)
-    if padded.is_floating_point() or padded.is_complex():
-        found = torch.nn.functional.conv1d(padded.reshape(1, 1, -1), y.reshape(1, 1, -1)).reshape(-1)
+    if not functorch.base_of(padded).numel():  # a batch of none, of which torch makes no groups
+        found = padded.new_zeros(padded.shape[0] - size + 1)
+    elif padded.is_floating_point() or padded.is_complex():
+        found = torch.nn.functional.conv1d(padded[None, None], y[None, None]).flatten()
     else:
         found = unsigned.via_bits(lambda rows, window: rows.unfold(0, size, 1) @ window, padded, y)
     found = convert(found, result)

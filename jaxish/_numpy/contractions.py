@@ -165,7 +165,7 @@ def vdot(
     x = conjugate(x)
     weak_x, weak_y = (getattr(v, "weak_type", False) for v in (a, b))
     return dot(
-        Array(x.reshape(-1), weak_x), Array(y.reshape(-1), weak_y), precision=precision,
+        Array(x.flatten(), weak_x), Array(y.flatten(), weak_y), precision=precision,
         preferred_element_type=preferred_element_type,
     )  # fmt: skip
 

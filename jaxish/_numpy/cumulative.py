@@ -21,7 +21,7 @@ def _running(
     t = tensor(function, a)
     axis = static_axis(axis)
     if axis is None:
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     elif not t.dim() and not isinstance(a, Array):
         t = t.reshape(1)
     axis = canonical_axis(axis, t.dim())

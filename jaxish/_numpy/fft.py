@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, functorch
 from .._core.array import Array, check_arraylike
 from .._core.dimensions import canonical_axes, canonical_axis, static_int
 from .._core.promotion import convert, promote_inexact, tensor
@@ -60,7 +60,7 @@ def _one(
 
 
 def _transformed(transform: Callable[..., Tensor], t: Tensor, sizes: Any, axes: Any, norm: str) -> Tensor:
-    if t.numel():
+    if functorch.base_of(t).numel():
         return transform(t, sizes, axes, norm)
     # MKL refuses a batch of none: what the transform of a batch of two would be, without its elements.
     with torch.device("meta"):

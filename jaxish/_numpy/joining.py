@@ -47,7 +47,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike | None = Non
     """
     parts, weak = _parts("concatenate", arrays, dtype)
     if axis is None:
-        return Array(torch.cat([p.reshape(-1) for p in parts]), weak)
+        return Array(torch.cat([p.flatten() for p in parts]), weak)
     if not parts[0].dim():
         raise ValueError("Zero-dimensional arrays cannot be concatenated.")
     axis = canonical_axis(axis, parts[0].dim())
@@ -124,7 +124,7 @@ def column_stack(tup: Any) -> Array:
 
     def column(x: Any) -> Array:
         t = tensor("column_stack", x)
-        return Array(t if t.dim() >= 2 else t.reshape(-1, 1), is_weak(x))
+        return Array(t if t.dim() >= 2 else t.reshape(t.numel(), 1), is_weak(x))
 
     return concatenate(_each("column_stack", tup, column), 1)
 
@@ -136,10 +136,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     check_arraylike("append", arr, values)
     if axis is None:
         return concatenate(
-            [
-                Array(t.reshape(-1), is_weak(x))
-                for t, x in zip(tensors("append", arr, values), (arr, values), strict=True)
-            ]
+            [Array(t.flatten(), is_weak(x)) for t, x in zip(tensors("append", arr, values), (arr, values), strict=True)]
         )
     return concatenate([arr, values], axis)
 
@@ -241,7 +238,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
     check_arraylike("delete", arr)
     t, weak = tensor("delete", arr), is_weak(arr)
     if axis is None:
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     axis = canonical_axis(axis, t.dim())
     size = t.shape[axis]
     if isinstance(obj, slice):
@@ -250,7 +247,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
     places = as_array(obj, t.device)
     is_scalar = not places.ndim
     if is_scalar or assume_unique_indices:
-        index = tensor("delete", places).reshape(-1).to(torch.int64)
+        index = tensor("delete", places).flatten().to(torch.int64)
         if places.dtype.kind not in "iu" and places.size:
             raise ValueError(f"np.delete(arr, obj): got obj.dtype={places.dtype}; must be integer or bool.")
         index = torch.where(index < 0, index + size, index).clamp(0, max(size - 1, 0))
@@ -283,7 +280,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     t, weak = tensor("insert", arr), is_weak(arr)
     if axis is None:
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     axis = canonical_axis(axis, t.dim())
     size = t.shape[axis]
     places = asarray(np.arange(*obj.indices(size)) if isinstance(obj, slice) else obj, device=t.device)

@@ -170,7 +170,7 @@ def atleast_3d(*arys: ArrayLike) -> Array | list[Array]:
         if t.dim() == 0:
             return t.reshape(1, 1, 1)
         if t.dim() == 1:
-            return t.reshape(1, -1, 1)
+            return t.reshape(1, t.numel(), 1)
         return t.unsqueeze(-1) if t.dim() == 2 else t
 
     return _each_at_least("atleast_3d", arys, widen)
@@ -216,7 +216,7 @@ def resize(a: ArrayLike, new_shape: int | Shape) -> Array:
     if not t.numel():
         return Array(torch.zeros(sizes, dtype=t.dtype, device=t.device), is_weak(a))
     repeats = -(-total // t.numel())
-    return Array(t.reshape(-1).repeat(repeats)[:total].reshape(sizes), is_weak(a))
+    return Array(t.flatten().repeat(repeats)[:total].reshape(sizes), is_weak(a))
 
 
 # ------------------------------------------------------------------------------------------------- order of the axes
@@ -332,7 +332,7 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[in
     """Return `a` with elements shifted around along `axis` (None: in the flattened array); `shift` may be traced."""
     t, weak = tensor("roll", a), is_weak(a)
     if axis is None:
-        return Array(_rolled(t.reshape(-1), [(s, 0) for s in _shift_list(shift)]).reshape(t.shape), weak)
+        return Array(_rolled(t.flatten(), [(s, 0) for s in _shift_list(shift)]).reshape(t.shape), weak)
     axes = [canonical_axis(d, t.dim()) for d in each_of(axis)]
     shifts = _shift_list(shift)
     count = len(axes) if len(shifts) == 1 else len(shifts)
@@ -395,7 +395,7 @@ def repeat(
     check_arraylike("repeat", a, repeats)
     t, weak = tensor("repeat", a), is_weak(a)
     if axis is None or not t.dim():  # a scalar has any axis, as in JAX
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     axis = canonical_axis(static_int(axis, "axis"), t.dim())
     length = t.shape[axis]
     if total_repeat_length is not None:
@@ -435,7 +435,7 @@ def _repeat_to(t: Tensor, counts: Tensor, axis: int, total: int) -> Tensor:
     if not length or not total:
         sizes = [total if d == axis else n for d, n in enumerate(t.shape)]
         return torch.zeros(sizes, dtype=t.dtype, device=t.device)
-    ends = torch.cumsum(counts.reshape(-1).expand(length), 0)
+    ends = torch.cumsum(counts.flatten().expand(length), 0)
     place = torch.arange(total, device=t.device)
     found = (place.unsqueeze(1) >= ends).sum(1).clamp(max=length - 1)
     return unsigned.via_bits(lambda x: torch.index_select(x, axis, found), t)
@@ -535,7 +535,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     places = range(0, end, step)
     values = ravel(asarray(val))
     values = resize(values, (len(places),)) if values.size != 1 else values
-    flat = Array(t.reshape(-1), is_weak(a))
+    flat = Array(t.flatten(), is_weak(a))
     return reshape(flat.at[0:end:step].set(values), tuple(t.shape))  # pyright: ignore
 
 

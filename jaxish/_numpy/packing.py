@@ -27,7 +27,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     places = _places(bitorder, t.device)
     bits = convert(t, torch.bool).to(torch.int64)
     if axis is None:
-        bits, axis = bits.reshape(-1), 0
+        bits, axis = bits.flatten(), 0
     axis = canonical_axis(axis, bits.dim())
     bits = bits.transpose(axis, -1)
     bits = torch.nn.functional.pad(bits, (0, -bits.shape[-1] % 8))
@@ -43,7 +43,7 @@ def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, 
         raise TypeError(f"Expected an input array of unsigned byte data type; got {dtypes.TO_NUMPY[t.dtype]}")
     places = _places(bitorder, t.device)
     if axis is None:
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     axis = canonical_axis(axis, t.dim())
     t = t.transpose(axis, -1)
     bits = ((t.to(torch.int64).unsqueeze(-1) >> places) & 1).to(torch.uint8)

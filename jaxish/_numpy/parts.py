@@ -223,5 +223,5 @@ def byteswap(a: Array) -> Array:
     size = t.dtype.itemsize // (2 if t.is_complex() else 1)
     if size == 1:
         return a
-    flat = t.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).reshape(-1, size)
-    return Array(torch.flip(flat, (1,)).reshape(-1).view(t.dtype).reshape(t.shape), a._weak)
+    flat = t.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8).reshape(-1, size)
+    return Array(torch.flip(flat, (1,)).flatten().view(t.dtype).reshape(t.shape), a._weak)

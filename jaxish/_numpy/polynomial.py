@@ -241,7 +241,7 @@ def polyfit(
         if len(points) <= order:
             raise ValueError("the number of data points must exceed order to scale the covariance matrix")
         factor = tensor_of(residuals) / (len(points) - order)
-    factor = factor.reshape(-1)
+    factor = factor.flatten()
     if values.dim() == 1:
         return Array(c), Array(base * factor)
     return Array(c), Array(base.unsqueeze(-1) * factor)

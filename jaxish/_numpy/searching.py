@@ -37,7 +37,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         )
         return tuple(Array(i.to(int_dtype())) for i in places_of_true(known))
     (size,) = canonical_shape((static_int(size, "The size argument of jnp.nonzero"),))
-    flat = mask.reshape(-1)
+    flat = mask.flatten()
     total = flat.shape[0]
     if not total or not size:
         return tuple(Array(f.to(int_dtype()).expand(size)) for f in fillers)

@@ -86,7 +86,7 @@ def take(
     t, index = tensors("take", a, indices)
     _check_integer(index, "take indices")
     if axis is None:
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     axis = canonical_axis(static_int(axis, "axis"), t.dim())
     mode, size = _index_modes(mode, "take"), t.shape[axis]
     if not size:
@@ -132,7 +132,7 @@ def take_along_axis(
     if axis is None:
         if index.dim() != 1:
             raise ValueError(f"take_along_axis indices must be 1D if axis=None, got shape {tuple(index.shape)}")
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     if t.dim() != index.dim():
         raise ValueError(f"indices and arr must have the same number of dimensions; {index.dim()} vs. {t.dim()}")
     axis = canonical_axis(axis, t.dim())
@@ -178,7 +178,7 @@ def put_along_axis(
     t, index = tensor("put_along_axis", arr), tensor("put_along_axis", indices)
     shape = t.shape
     if axis is None:
-        t, axis = t.reshape(-1), 0
+        t, axis = t.flatten(), 0
     if t.dim() != index.dim():
         raise ValueError(
             f"put_along_axis arguments 'arr' and 'indices' must have same ndim. Got {t.dim()} and {index.dim()}."
@@ -210,8 +210,8 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     end, except in mode "clip".
     """
     _not_in_place("put", inplace)
-    t, index = tensor("put", a), tensor("put", ind).reshape(-1)
-    values = convert(tensor_of(asarray(v)), t.dtype).reshape(-1)
+    t, index = tensor("put", a), tensor("put", ind).flatten()
+    values = convert(tensor_of(asarray(v)), t.dtype).flatten()
     if not t.numel() or not index.numel() or not values.numel():
         return Array(t, is_weak(a))
     if mode == "raise":
@@ -227,7 +227,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
         index = selection.where(index < 0, index + size, index).clamp(0, size - 1)
     repeats = -(-index.numel() // values.numel())
     values = values.repeat(repeats)[: index.numel()]
-    found = put_elements(t.reshape(-1), [index], values, "set", GatherScatterMode.FILL_OR_DROP)
+    found = put_elements(t.flatten(), [index], values, "set", GatherScatterMode.FILL_OR_DROP)
     return Array(found.reshape(t.shape), is_weak(a))
 
 
@@ -236,17 +236,17 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
     """Return `arr` with the values `vals` (repeated or cut) where `mask` holds, in order; needs `inplace=False`."""
     _not_in_place("place", inplace)
     t, chosen = tensor("place", arr), convert(tensor("place", mask, arr), torch.bool)
-    values = convert(tensor("place", vals, arr), t.dtype).reshape(-1)
+    values = convert(tensor("place", vals, arr), t.dtype).flatten()
     if t.numel() != chosen.numel():
         raise ValueError("place: arr and mask must be the same size")
     if not values.numel():
         raise ValueError("Cannot place values from an empty array")
     if not t.numel():
         return Array(t, is_weak(arr))
-    flat = chosen.reshape(-1)
+    flat = chosen.flatten()
     rank = torch.remainder(torch.cumsum(flat, 0) - 1, values.numel())
     new = unsigned.via_bits(lambda x: torch.index_select(x, 0, rank), values)
-    return Array(selection.where(flat, new, t.reshape(-1)).reshape(t.shape), is_weak(arr))
+    return Array(selection.where(flat, new, t.flatten()).reshape(t.shape), is_weak(arr))
 
 
 @moves_elements(1)
@@ -299,7 +299,7 @@ def compress(
     mask, t = convert(tensor("compress", condition, a), torch.bool), tensor("compress", a, condition)
     if mask.dim() != 1:
         raise ValueError("condition must be a 1D array")
-    t = t.reshape(-1) if axis is None else t.movedim(canonical_axis(axis, t.dim()), 0)
+    t = t.flatten() if axis is None else t.movedim(canonical_axis(axis, t.dim()), 0)
     place = 0 if axis is None else canonical_axis(axis, t.dim())
     length = min(mask.shape[0], t.shape[0])
     extra, mask, t = mask[t.shape[0] :], mask[:length], t[:length]
@@ -325,7 +325,7 @@ def compress(
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
     """Return the elements of the flattened `arr` where the flattened condition holds; `size` as in `compress`."""
     check_arraylike("extract", condition, arr, fill_value)
-    flat, mask = tensor("extract", arr).reshape(-1), tensor("extract", condition, arr).reshape(-1)
+    flat, mask = tensor("extract", arr).flatten(), tensor("extract", condition, arr).flatten()
     return compress(Array(mask), Array(flat, is_weak(arr)), size=size, fill_value=fill_value)
 
 

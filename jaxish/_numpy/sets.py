@@ -51,7 +51,7 @@ def _sorted_rows(t: Tensor, equal_nan: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return the rows of `t` in order, which of them are the first of their kind, and where they came from."""
     rows = t.reshape(t.shape[0], math.prod(t.shape[1:]))
     if rows.shape[1] == 1:
-        values, order = sorted_with_order(rows.reshape(-1), 0)
+        values, order = sorted_with_order(rows.flatten(), 0)
         rows = values.reshape(-1, 1)
     else:
         order = torch.arange(rows.shape[0], device=t.device)
@@ -81,7 +81,7 @@ def unique(
     else:
         size = static_int(size, "The size argument of jnp.unique")
     if axis is None:
-        t, place = source.reshape(-1), 0
+        t, place = source.flatten(), 0
     else:
         place = canonical_axis(axis, source.dim())
         t = source.movedim(place, 0)
@@ -191,7 +191,7 @@ def _member(a: Tensor, b: Tensor) -> Tensor:
         return (a.unsqueeze(-1) == b).any(-1)
     ordered = sorted_with_order(b, 0)[0]
     place = places_in(ordered, a, False).clamp(max=b.shape[0] - 1)
-    return unsigned.eq(a, _select(ordered, place.reshape(-1)).reshape(a.shape))
+    return unsigned.eq(a, _select(ordered, place.flatten()).reshape(a.shape))
 
 
 @compiled_when_repeated
@@ -209,14 +209,14 @@ def isin(
         )
     check_arraylike("isin", element, test_elements)
     (a, b), _ = promote("isin", element, test_elements)
-    found = _member(a.reshape(-1), b.reshape(-1)).reshape(a.shape)
+    found = _member(a.flatten(), b.flatten()).reshape(a.shape)
     return Array(~found if invert else found)
 
 
 def _pair(function: str, ar1: Any, ar2: Any) -> tuple[Tensor, Tensor]:
     check_arraylike(function, ar1, ar2)
     (a, b), _ = promote(function, ar1, ar2)
-    return a.reshape(-1), b.reshape(-1)
+    return a.flatten(), b.flatten()
 
 
 def _distinct(t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -228,7 +228,7 @@ def _distinct(t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             torch.zeros((0,), dtype=torch.int64, device=t.device),
         )
     rows, first, order = _sorted_rows(t.reshape(-1, 1), True)
-    return rows.reshape(-1), first, order
+    return rows.flatten(), first, order
 
 
 def _picked(values: Tensor, mask: Tensor, size: int | None, fill_value: Any, what: str) -> Tensor:
@@ -263,13 +263,13 @@ def setdiff1d(
 ) -> Array:  # fmt: skip
     """Return the distinct elements of `ar1` that are not in `ar2`; `fill_value` defaults to zero."""
     check_arraylike("setdiff1d", ar1, ar2)
-    a = tensor("setdiff1d", ar1).reshape(-1)
+    a = tensor("setdiff1d", ar1).flatten()
     (common, other), _ = promote("setdiff1d", Array(a, as_array(ar1)._weak), ar2)
     values, first = a, torch.ones(a.shape, dtype=torch.bool, device=a.device)
     if not assume_unique:
         values, first, order = _distinct(a)
-        common = _select(common.reshape(-1), order) if a.shape[0] else common
-    mask = first & ~_member(common.reshape(-1), other.reshape(-1))
+        common = _select(common.flatten(), order) if a.shape[0] else common
+    mask = first & ~_member(common.flatten(), other.flatten())
     return Array(_picked(values, mask, size, 0 if fill_value is None else fill_value, "setdiff1d"))
 
 

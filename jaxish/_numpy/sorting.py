@@ -21,7 +21,7 @@ from .reductions import static_axis
 
 def _axis_of(t: Tensor, axis: int | None) -> tuple[Tensor, int]:
     if axis is None:
-        return t.reshape(-1), 0
+        return t.flatten(), 0
     return t, canonical_axis(static_axis(axis), t.dim())
 
 
@@ -134,7 +134,7 @@ def _position(function: str, operation: Any, a: Any, axis: Any, keepdims: bool |
     axis = None if axis is None else operator.index(axis)
     rank = t.dim()
     if axis is None:
-        t, place = t.reshape(-1).detach(), 0
+        t, place = t.flatten().detach(), 0
     else:
         t, place = t.detach(), canonical_axis(axis, rank, error=IndexError)
     if not t.shape[place]:

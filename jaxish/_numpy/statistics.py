@@ -48,13 +48,13 @@ def cov(
             raise ValueError(f"{name} has more than 2 dimensions")
     if dtype is not None and not dtypes.is_inexact(dtypes.dtype_of(dtype)):
         raise ValueError(f"cov: dtype must be a subclass of float or complex; got dtype={dtype!r}")
-    x = found[0] if found[0].dim() == 2 else found[0].reshape(1, -1)
+    x = found[0] if found[0].dim() == 2 else found[0].reshape(1, found[0].numel())
     if not rowvar and found[0].dim() == 2:
         x = x.transpose(0, 1)
     if not x.shape[0]:
         return Array(x.new_zeros((0, 0)))
     if y is not None:
-        other = found[1] if found[1].dim() == 2 else found[1].reshape(1, -1)
+        other = found[1] if found[1].dim() == 2 else found[1].reshape(1, found[1].numel())
         if not rowvar and other.shape[0] != 1:
             other = other.transpose(0, 1)
         if other.shape[1] != x.shape[1]:
@@ -200,9 +200,9 @@ def histogram(
             raise ValueError("weights should have the same shape as a.")
     edges = tensor_of(histogram_bin_edges(Array(t), bins, range))
     place = places_in(edges, t, True)
-    place = torch.where(t == edges[-1], edges.shape[0] - 1, place).reshape(-1)
+    place = torch.where(t == edges[-1], edges.shape[0] - 1, place).flatten()
     start = torch.zeros((edges.shape[0],), dtype=w.dtype, device=w.device)
-    counts = put_elements(start, [place], w.reshape(-1), "add", GatherScatterMode.FILL_OR_DROP)[1:]
+    counts = put_elements(start, [place], w.flatten(), "add", GatherScatterMode.FILL_OR_DROP)[1:]
     if density:
         counts = counts / (edges[1:] - edges[:-1]) / counts.sum()
     return Array(counts), Array(edges)

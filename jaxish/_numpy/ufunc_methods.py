@@ -36,7 +36,7 @@ def reduce(function: Ufunc, a: ArrayLike, axis: Any, dtype: Any, keepdims: bool,
     mask = None if where is None else tensor_of(as_array(where)).broadcast_to(source.shape)
     whole = axis is None
     if whole:
-        source, mask = Array(tensor_of(source).reshape(-1), source._weak), None if mask is None else mask.reshape(-1)
+        source, mask = Array(tensor_of(source).flatten(), source._weak), None if mask is None else mask.flatten()
         axis = 0
     axis = canonical_axis(axis, source.ndim)
     rows = [Array(t, source._weak) for t in tensor_of(source).unbind(axis)]
@@ -79,10 +79,10 @@ def at(function: Ufunc, a: ArrayLike, indices: Any, b: Any) -> Array:
     flat = Array(torch.arange(source.size, device=source._tensor.device).reshape(source.shape))
     places = flat[indices]  # pyright: ignore
     count = places.size
-    values = None if b is None else tensor_of(as_array(b)).broadcast_to(places.shape).reshape(-1)
+    values = None if b is None else tensor_of(as_array(b)).broadcast_to(places.shape).flatten()
     kind = source.dtype if values is None else function(source, Array(values[:1])[0]).dtype  # pyright: ignore
-    out = asarray(Array(tensor_of(source).reshape(-1), source._weak), dtype=kind)
-    order = tensor_of(places).reshape(-1)
+    out = asarray(Array(tensor_of(source).flatten(), source._weak), dtype=kind)
+    order = tensor_of(places).flatten()
     for k in range(count):
         place = Array(order[k])
         element = out[place]  # pyright: ignore

@@ -42,5 +42,5 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
     if not arrays:
         return Array(torch.zeros(0, dtype=torch.float32, device=default_torch_device())), lambda _: spec.unflatten([])
     dtype = dtypes.to_torch(dtypes.promote(*((a.dtype, a.weak_type) for a in arrays))[0])
-    flat = Array(torch.cat([convert(tensor_of(a), dtype).reshape(-1) for a in arrays]))
+    flat = Array(torch.cat([convert(tensor_of(a), dtype).flatten() for a in arrays]))
     return flat, _Unravel(spec, tuple((a.shape, a._tensor.dtype) for a in arrays), flat.size, flat.dtype)

@@ -98,7 +98,7 @@ def lstsq(
         residuals = torch.zeros((0,), dtype=s.dtype, device=t.device)
     else:
         residuals = torch.square(torch.abs(c - t @ x)).sum(0)
-    return Array(x.reshape(-1) if is_vector else x), Array(residuals), Array(rank.to(int_dtype())), Array(s)
+    return Array(x.flatten() if is_vector else x), Array(residuals), Array(rank.to(int_dtype())), Array(s)
 
 
 @shown_as_jit("n")
@@ -181,7 +181,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
             f"dimensions. got a.shape={tuple(t.shape)} with {ind=}."
         )
     flat = inv(Array(t.reshape(math.prod(first), math.prod(second))))
-    return Array(flat._tensor.reshape(*second, *first))
+    return Array(flat._tensor.reshape((*second, *first)))
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None) -> Array:
@@ -201,7 +201,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None)
             f"Input arrays must have prod(a.shape[:b.ndim]) == prod(a.shape[b.ndim:]); got a.shape={tuple(t.shape)}, "
             f"b.ndim={c.dim()}."
         )
-    found = solve(Array(t.reshape(c.numel(), math.prod(shape))), Array(c.reshape(-1)))
+    found = solve(Array(t.reshape(c.numel(), math.prod(shape))), Array(c.flatten()))
     return Array(found._tensor.reshape(shape))
 
 

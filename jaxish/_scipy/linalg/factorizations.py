@@ -162,7 +162,7 @@ def qr_multiply(
     unitary = _conjugate(tensor_of(q)) if conjugate else tensor_of(q)
     product = unitary @ factor if left else factor @ unitary
     batch = product.shape[:-2]
-    product = product.reshape(-1) if is_vector else product
+    product = product.flatten() if is_vector else product
     rest = [Array(tensor_of(r).expand(*batch, *r.shape[len(x.shape) - 2 :]), r._weak) for r in rest]
     return Array(product, q._weak), *rest  # pyright: ignore
 

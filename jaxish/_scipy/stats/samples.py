@@ -73,7 +73,7 @@ def mode(a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keep
     t = t if t.dim() else t[None]
     rank = t.dim()
     place = None if axis is None else canonical_axis(axis, rank)
-    t = t.reshape(-1) if place is None else t.movedim(place, -1)
+    t = t.flatten() if place is None else t.movedim(place, -1)
     if t.shape[-1]:
         values, _ = sorted_with_order(t, -1)
         count, where = (torch.arange(t.shape[-1], device=t.device) - _first_places(_beginnings(values)) + 1).max(-1)
@@ -110,7 +110,7 @@ def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, 
         raise ValueError(f"unknown method '{method}'")
     t = tensor("rankdata", a)
     place = canonical_axis(axis or 0, max(t.dim(), 1) if axis is None else t.dim())
-    t = t.reshape(-1) if axis is None else t.movedim(place, -1)
+    t = t.flatten() if axis is None else t.movedim(place, -1)
     values, order = sorted_with_order(t, -1)
     ranks = _RANKS[method](_beginnings(values)).to(float_dtype())
     ranks = torch.gather(ranks, -1, torch.argsort(order, -1))
