@@ -663,3 +663,36 @@ def test_a_rule_may_call_jitted_functions_of_complex_cotangents(tier):
 
     with config.jit_tier(tier):
         agree(gradients, rtol=1e-5)
+
+
+# Where a result has no cotangent its rule is not run, whatever the rule makes of one; beside others it is given zeros.
+NOT_ALL_USED = {
+    "a result of jit": lambda j, f, g: lambda x: j.jit(lambda x: (f(x), 3 * x))(x)[1],
+    "a result of cond": lambda j, f, g: lambda x: j.lax.cond(x > 0, lambda x: (f(x), x * x), lambda x: (x, x), x)[1],
+    "a result of checkpoint": lambda j, f, g: lambda x: j.checkpoint(lambda x: (f(x), x * x))(x)[1],
+    "outputs of scan": lambda j, f, g: (
+        lambda x: j.lax.scan(lambda c, y: (c + f(y) * y, f(c)), 0.0, x * np.ones(3, "float32"))[0]
+    ),
+    "a batch": lambda j, f, g: lambda x: j.jit(lambda x: (j.vmap(f)(x * np.ones(3, "float32")), x))(x)[1],
+    "used": lambda j, f, g: lambda x: j.jit(lambda x: f(x) + 3 * x)(x),
+    "one of two": lambda j, f, g: lambda x: j.jit(lambda x: (*g(x, x), x))(x)[0],
+    "the other of two": lambda j, f, g: lambda x: j.jit(lambda x: (*g(x, x), x))(x)[1],
+    "neither of two": lambda j, f, g: lambda x: j.jit(lambda x: (*g(x, x), x))(x)[2],
+}
+
+
+@pytest.mark.parametrize("how", ["grad", "jit of grad", "vmap of grad", "grad of vmap", "hessian"])
+@pytest.mark.parametrize("name", NOT_ALL_USED)
+def test_rules_that_read_no_cotangent_are_left_out_with_it(name, how):
+    def program(j):
+        f, g = j.custom_vjp(lambda x: x * x), j.custom_vjp(lambda x, y: (x * x, y * x))
+        f.defvjp(lambda x: (x * x, 2 * x), lambda kept, ct: (kept,))
+        g.defvjp(lambda x, y: ((x * x, y * x), x), lambda kept, cts: (kept, cts[1] * kept))
+        loss = NOT_ALL_USED[name](j, f, g)
+        if how == "vmap of grad":
+            return j.vmap(j.grad(loss))(XS)
+        if how == "grad of vmap":
+            return j.grad(lambda x: j.vmap(loss)(x).sum())(XS)
+        return {"grad": j.grad(loss), "jit of grad": j.jit(j.grad(loss)), "hessian": j.hessian(loss)}[how](XS[1])
+
+    agree(program, rtol=1e-5)

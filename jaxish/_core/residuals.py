@@ -7,6 +7,7 @@ through the backward half; to levels further out both halves are functions like 
 derivatives, and it lets a custom_vjp rule inside be differentiated again, in forward mode too.
 """
 
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -17,7 +18,7 @@ from torch import Tensor, fx
 from . import axes, derived, functorch, graph
 from .derived import Inline
 from .errors import NoReverseMode
-from .graph import Graph, TensorType
+from .graph import Graph, TensorType, Trace
 from .levels import is_tracked
 from .nodes import calls_for_effect, depends_on, storage_of
 from .primitive import Dims, Primitive, batch_front, differentiable, graphs_of, popped_axis
@@ -204,7 +205,30 @@ class Forward(Primitive):
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
-        return self.rule(primals, results[self.count :], cotangents[: self.count])
+        trace = graph.current_trace() if self.by_user and _to_be_cut.get() else None
+        before = None if trace is None else next(reversed(trace.graph.nodes))
+        found = self.rule(primals, results[self.count :], cotangents[: self.count])
+        return found if trace is None else _tied(found, cotangents[: self.count], trace, before)
+
+
+def _tied(
+    found: Sequence[Tensor | None], cotangents: Sequence[Tensor | None], trace: Trace, before: fx.Node | None
+) -> list[Tensor | None]:
+    """Have what a user's rule gives depend on its cotangents, also where it reads none: without any it is zero.
+
+    The rule's nodes are those behind `before`.
+    """
+    given = [c for c in cotangents if c is not None]
+    late = {trace.node_of(functorch.base_of(c)) for c in given}
+    own = [*itertools.takewhile(lambda node: node is not before, reversed(trace.graph.nodes))]
+    for node in reversed(own):
+        if not late.isdisjoint(node.all_input_nodes):
+            late.add(node)
+    free = [t is not None and trace.made_by(functorch.base_of(t)) not in late for t in found]
+    if not any(free):
+        return list(found)
+    some = torch.stack([(c.flatten()[:1] == 0).any() for c in given]).any()
+    return [torch.where(some, t, t) if f else t for t, f in zip(found, free, strict=True)]  # pyright: ignore
 
 
 def differentiated(
