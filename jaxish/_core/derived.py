@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, fx
 
 from . import axes, duals, pullbacks
@@ -28,14 +29,23 @@ def _traced(function: Callable[..., Sequence[Tensor]], types: Sequence[TensorTyp
 
 
 def subgraph(
-    graph: Graph, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], effects: Sequence[fx.Node] = ()
-) -> Graph:
-    """Return the part of `graph` that computes the nodes `outputs` from the nodes `inputs`, and calls `effects`."""
+    graph: Graph, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], effects: Sequence[fx.Node] = (),
+    zeros: Sequence[fx.Node] = (),
+) -> Graph:  # fmt: skip
+    """Return the part of `graph` that computes the nodes `outputs` from the nodes `inputs`, and calls `effects`.
+
+    The nodes `zeros` are known to be zero.
+    """
     part, copies = fx.Graph(), {}
     for position, node in enumerate(inputs):
         copies[node] = part.placeholder(f"arg{position}")
         copies[node].meta = dict(node.meta)
-    wanted = between(inputs, [*outputs, *effects])
+    for node in zeros:
+        value = node.meta["val"]
+        kind = {"dtype": value.dtype, "device": value.device}
+        copies[node] = part.call_function(torch.ops.aten.full.default, (list(value.shape), 0), kind)
+        copies[node].meta = {"val": value}
+    wanted = between([*inputs, *zeros], [*outputs, *effects])
     for node in graph.module.graph.nodes:
         if node in wanted:
             copies[node] = part.node_copy(node, lambda n: copies[n])

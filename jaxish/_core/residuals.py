@@ -346,11 +346,7 @@ def _without(backward: Graph, seeds: int, absent: frozenset[int], left_out: froz
     zero = _zeros(backward, seeds, absent)
     read = [n for n in nodes.nodes if n in zero and _is_tensor(n) and (n in outputs or not zero.issuperset(n.users))]
     effects = [n for n in nodes.nodes if calls_for_effect(n)]
-    part = derived.subgraph(backward, [*given, *read], outputs, effects)
-    types, zeros = part.in_types[: len(given)], part.in_types[len(given) :]
-    return (
-        graph.trace(lambda *inputs: part(*inputs, *(seed_of(None, t) for t in zeros)), types).graph if zeros else part
-    )
+    return derived.subgraph(backward, given, outputs, effects, read)
 
 
 class Refused(Primitive):

@@ -289,7 +289,6 @@ def _carries_read(backward: Graph, consts: int, carries: int) -> list[int]:
 def _pull_rule(
     scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int
 ) -> residuals.Rule:
-    known: dict[frozenset[int], residuals.Rule] = {}
     positions = {i: k for k, i in enumerate(i for i, f in enumerate(follow) if f)}
     seeded = [j for j, t in enumerate(scan.body.out_types) if differentiable(t.dtype)]
 
@@ -300,11 +299,12 @@ def _pull_rule(
         absent = frozenset(k for k, j in enumerate(seeded) if j in outs)
         gone = frozenset(positions[i] for i in zero)
         half = residuals.without(backward, len(seeded), absent, gone)
-        if absent not in known:
-            followed = [f and i not in zero for i, f in enumerate(follow)]
-            read = _carries_read(backward, scan.consts, scan.carries)
-            known[absent] = _rule_of(scan, half, followed, wanted, saved, read, outs)
-        return list(known[absent](primals, kept, cotangents))
+        followed = tuple(f and i not in zero for i, f in enumerate(follow))
+        read = _carries_read(backward, scan.consts, scan.carries)
+        parameters = (scan.consts, scan.carries, scan.length, scan.reverse, scan.unroll)
+        key = ("rule back", parameters, followed, tuple(wanted), absent)
+        found = derived.cached(half, key, lambda: _rule_of(scan, half, followed, wanted, saved, read, outs))
+        return found(primals, kept, cotangents)
 
     return rule
 
