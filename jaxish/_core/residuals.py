@@ -206,7 +206,7 @@ class Forward(Primitive):
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
         trace = graph.current_trace() if self.by_user and _to_be_cut.get() else None
-        before = None if trace is None else next(reversed(trace.graph.nodes))
+        before = None if trace is None else next(iter(reversed(trace.graph.nodes)))
         found = self.rule(primals, results[self.count :], cotangents[: self.count])
         return found if trace is None else _tied(found, cotangents[: self.count], trace, before)
 
