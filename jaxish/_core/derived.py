@@ -7,13 +7,13 @@ import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, fx
 
 from . import axes, duals, pullbacks
 from .graph import Graph, TensorType, has_effects, trace
 from .graph_module import GraphModule
 from .nodes import calls_for_effect, depends_on, storage_of, writers_to
+from .operators import aten
 from .primitive import Dims, Primitive, batch_front, differentiable, instantiate
 
 
@@ -43,7 +43,7 @@ def subgraph(
     for node in zeros:
         value = node.meta["val"]
         kind = {"dtype": value.dtype, "device": value.device}
-        copies[node] = part.call_function(torch.ops.aten.full.default, (list(value.shape), 0), kind)
+        copies[node] = part.call_function(aten.full.default, (list(value.shape), 0), kind)
         copies[node].meta = {"val": value}
     wanted = between([*inputs, *zeros], [*outputs, *effects])
     for node in graph.module.graph.nodes:

@@ -2,9 +2,10 @@
 
 `split(graph, wanted)` traces the vjp of a graph, and cuts it between the values that depend on cotangents and those
 that do not. The forward half returns the graph's results and the residuals, the values that the backward half needs.
-`Forward` is the primitive that runs a forward half. Cotangents that are zero are absent: nothing is gone back from them. Only the innermost functorch level that differentiates goes back
+`Forward` is the primitive that runs a forward half. Only the innermost functorch level that differentiates goes back
 through the backward half; to levels further out both halves are functions like any other. This is how JAX nests
-derivatives, and it lets a custom_vjp rule inside be differentiated again, in forward mode too.
+derivatives, and it lets a custom_vjp rule inside be differentiated again, in forward mode too. Cotangents that are zero
+are absent: nothing is gone back from them.
 """
 
 import itertools
@@ -297,18 +298,12 @@ def _zeros(backward: Graph, seeds: int, absent: frozenset[int]) -> set[fx.Node]:
         if any(node.meta.get("writes") or calls_for_effect(node) for node in late):
             return zero  # memory may hold what was not absent
         for node in nodes.nodes:
-            is_linear = node in late and node.op == "call_function" and node.target not in _NOT_LINEAR
-            if is_linear and zero.issuperset(a for a in node.all_input_nodes if a in late):
+            is_made = node in late and node.op == "call_function"
+            if is_made and zero.issuperset(a for a in node.all_input_nodes if a in late):
                 zero.add(node)
         return zero
 
     return derived.cached(backward, ("zeros", seeds, absent), make)
-
-
-_aten = torch.ops.aten
-_NOT_LINEAR = frozenset(
-    {_aten.ones_like.default, _aten.full_like.default, _aten.new_ones.default, _aten.new_full.default}
-)
 
 
 def without(backward: Graph, seeds: int, absent: frozenset[int], left_out: frozenset[int]) -> Graph:
@@ -369,21 +364,10 @@ class Refused(Primitive):
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.types
 
-    def run(self, *inputs: Tensor) -> list[Tensor]:
+    def run(self, *inputs: Any) -> Any:
         raise NoReverseMode(self.message)
 
-    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
-        return self(*inputs), [None] * len(self.types)
-
-    def pushed(
-        self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
-        return self(*primals), self(*(t for t in tangents if t is not None))
-
-    def vjp(
-        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
-    ) -> Sequence[Tensor | None]:
-        return Refused.of(self.message, primals, cotangents)
+    vmap = pushed = vjp = run  # pyright: ignore[reportAssignmentType]
 
 
 def seed_of(cotangent: Tensor | None, type: TensorType) -> Tensor:

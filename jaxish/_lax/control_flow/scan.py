@@ -289,6 +289,7 @@ def _carries_read(backward: Graph, consts: int, carries: int) -> list[int]:
 def _pull_rule(
     scan: Scan, backward: Graph, follow: Sequence[bool], wanted: Sequence[bool], saved: int
 ) -> residuals.Rule:
+    """Return the rule of a scan for the backward half of its body, which goes back from the cotangents that there are."""
     positions = {i: k for k, i in enumerate(i for i, f in enumerate(follow) if f)}
     seeded = [j for j, t in enumerate(scan.body.out_types) if differentiable(t.dtype)]
 
