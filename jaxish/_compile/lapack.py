@@ -28,7 +28,7 @@ def tables_of(text: str) -> str:
     is_called = any(
         name in ("eigh", "svd", "eig") or any(int(n) > SMALL for n in re.findall(r"\d+", numbers))
         for name, numbers in _CALL.findall(text)
-        if name != "product"
+        if not name.endswith("product")
     )
     return (_ROUTINES if is_called else "") + (_PRODUCTS if "large_product<" in text else "")
 
@@ -92,12 +92,6 @@ template <class... A> static inline void call(void* routine, A... a) { ((void (*
 template <class T, class... A> static inline void fortran(int name, A... a) {
   call(routines[2*name + (sizeof(T) == 8)], a...);
 }
-template <class T, int rows, int columns> static void turn(const T* a, T* out) {  // row by row into column by column
-  constexpr int tile = 16;
-  for (int i = 0; i < rows; i += tile) for (int j = 0; j < columns; j += tile)
-    for (int r = i; r < i + tile && r < rows; ++r) for (int c = j; c < j + tile && c < columns; ++c)
-      out[c*rows+r] = a[r*columns+c];
-}
 template <class T, int n> static void large_eliminate(T* a, int* pivots) {
   const Memory memory(sizeof(T) * n * n);
   T* const turned = (T*)memory.place;
@@ -118,12 +112,13 @@ template <class T, int n, int m> static void large_triangular(const T* a, T* b, 
   fortran<T>(TRSM, left ? "R" : "L", upper ? "L" : "U", "N", unit ? "U" : "N", left ? &others : &size,
              left ? &size : &others, &one, a, &size, b, left ? &others : &size);
 }
-template <class T, int rows, int inner, int columns, bool left_turned, bool right_turned>
+template <class T, int rows, int inner, int columns, int a_row = inner, int a_column = 1, int b_row = columns, int b_column = 1>
 static void large_product(const T* a, const T* b, T* out) {
-  int m = columns, n = rows, k = inner, a_row = left_turned ? rows : inner, b_row = right_turned ? inner : columns;
+  const bool a_turned = a_column != 1, b_turned = b_column != 1;
+  int m = columns, n = rows, k = inner, a_apart = a_turned ? a_column : a_row, b_apart = b_turned ? b_column : b_row;
   T one = 1, zero = 0;
-  call(products[sizeof(T) == 8], right_turned ? "T" : "N", left_turned ? "T" : "N", &m, &n, &k, &one, b, &b_row, a,
-       &a_row, &zero, out, &m);
+  call(products[sizeof(T) == 8], b_turned ? "T" : "N", a_turned ? "T" : "N", &m, &n, &k, &one, b, &b_apart, a, &a_apart,
+       &zero, out, &m);
 }
 template <class T, int m, int n, int kept> static void large_qr(const T* a, T* q, T* r) {
   constexpr int steps = m < n ? m : n, widest = kept > n ? kept : n;

@@ -20,6 +20,7 @@ _TALL = 16  # times as many rows has a block of which nothing is kept
 _MOST_IN_ROW = 8 * _IN_BLOCK
 _FEW = 4 * _IN_BLOCK  # elements, for which blocks are not worth it
 _SHARED_OUT = 1 << 17  # elements that are computed, from which on it pays to start threads
+_SHARED_PRODUCTS = 1 << 20  # multiplications of many matrices
 _MOST_PARTS = 32  # that threads share
 _MOST_LOCAL = 1 << 18  # bytes of a block's own arrays, and of parts of folds: a thread's stack may be small
 
@@ -27,6 +28,8 @@ _OUTER = re.compile(r"for \(int i0 = 0; i0 < (\d+); \+\+i0\) ")
 _INNER = re.compile(r"for \(int (i\d+) = 0; \1 < (\d+); \+\+\1\) ")
 _STORE = re.compile(r"(\w+)\[([^\[\]]*)\] = ")
 _ALSO = re.compile(r", \w+\[[^\[\]]*\] = ")  # other elements of the row that a statement sets
+_SHARE = "#pragma omp parallel for num_threads(threads) if(threads > 1)"  # what the loop that follows does
+_PRODUCTS = re.compile(r"for \(int (n\d+) = 0; \1 < (\d+); \+\+\1\) product<\w+, (\d+), (\d+), (\d+)\b")
 _COUNT = re.compile(r"(?:; \w+ < |\b(?:folded|place_of_most)<)(\d+)")
 _LAMBDA = r"\[\][^{]*\{[^}]*\}"
 _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ return (.*); \}}\)(.*);")
@@ -76,12 +79,19 @@ def blocked(lines: Sequence[str]) -> Blocks:
         end(number)
         before = its
         if member is None or not group.takes(member):
-            found += [*before, line]
+            found += [*before, *_shared(line), line]
             before = []
     end(len(lines))
     # Elements at computed places are set one after the other, whoever compiles it.
     rest = sum(_work(line) for line in lines if not line.startswith("for (int e0 ")) - within
     return Blocks(found, 1 if rest < _FEW else within / (within + rest))
+
+
+def _shared(line: str) -> list[str]:
+    """Return what has threads share a statement, if it multiplies many matrices."""
+    found = _PRODUCTS.match(line)
+    _, count, *sizes = found.groups() if found else (None, 0)
+    return [_SHARE] if int(count) > 1 and int(count) * math.prod(map(int, sizes)) >= _SHARED_PRODUCTS else []
 
 
 def _beginning_of(target: str, before: Sequence[str], group: "_Group") -> list[str]:
@@ -357,7 +367,7 @@ class _Group:
         widths = sum(m.width for m in self.members if isinstance(m, _Columns))
         parts = min(count, _MOST_PARTS, max(_MOST_LOCAL // (8 * widths), 1) if widths else count)
         local = dict(self._local(before, unread, height))
-        shared = ["#pragma omp parallel for num_threads(threads) if(threads > 1)"] if self.work >= _SHARED_OUT else []
+        shared = [_SHARE] if self.work >= _SHARED_OUT else []
         return [
             *(line for line in before if line not in local.values()),
             *(line for m in self.members for line in m.declared(self.kinds.get(m.target, ""), count, parts)),

@@ -67,8 +67,10 @@ def elementwise(
         raise Unsupported(f"{name} of {count} operands")
 
     def load(index: Sequence[str]) -> str:
-        return f"({C_TYPES[dtype]})({form.format(*(element_of(o, index, shape, inner) for o in operands))})"
+        found = form.format(*(element_of(o, index, shape, inner) for o in operands))
+        return found if is_same else f"({C_TYPES[dtype]})({found})"
 
+    is_same = form == "{0}" and inner is dtype
     return Value(shape, dtype, load)
 
 

@@ -13,63 +13,93 @@ from .._core import machine
 from .loop_elements import element_of
 from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, kind_of
-from .loop_values import Unsupported, Value, flat_index, is_in_order
+from .loop_values import Unsupported, Value, in_buffer, is_in_order, strides
 
-# Multiplications of a product beyond which BLAS wins, earlier where it has many processors; and elements of a turned factor, which BLAS
-# takes as it is, beyond which bringing it in order takes longer than that its threads wait for each other (1 to 2 us).
+# Multiplications of a product beyond which BLAS wins, earlier where it has many processors; and elements of the second factor that a
+# product brings in order, beyond which that takes longer than that the threads of BLAS wait for each other (1 to 2 us).
 _FEW_PRODUCTS = 1 << 20 if machine.cores() <= 2 else 1 << 18
-_FEW_TURNED = 1 << 13
+_MOST_PACKED = 1 << 13
 _OF_BLAS = (torch.float32, torch.float64)
 _MOST_PRODUCTS = 1 << 27
 
 
-def _product(
-    emitter: Emitter, left: Value, right: Value, shape: tuple[int, ...], dtype: torch.dtype, several: bool = False
-) -> Value:
-    inner, kind = left.shape[-1], C_TYPES[dtype]
-    if math.prod(shape) * inner > _MOST_PRODUCTS:
-        raise Unsupported("the matrix product is large")
-    if kind_of(dtype) in "bw" or left.dtype is not dtype or right.dtype is not dtype:
-        raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
-    batch = shape[0] if several else 1
-    rows, columns = math.prod(shape[several : len(left.shape) - 1]), math.prod(shape[len(left.shape) - 1 :])
-    count = rows * inner * columns
-    are_turned = [dtype in _OF_BLAS and _is_turned(emitter, v) for v in (left, right)]
-    factors = [_turned(v) if t else emitter.in_order(v) for v, t in zip((left, right), are_turned, strict=True)]
-    places = [f"&{v.load(['0'] * len(v.shape))}" for v in factors]
-    lines = emitter.lines_for(" ".join(places))
-    name, n = emitter.declared(shape, dtype, lines), emitter.new_name("n")
-    emitter.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
-    given = zip([*places, name], [rows * inner, inner * columns, rows * columns], strict=True)
-    function = f"product<{kind}, {rows}, {inner}, {columns}>"
-    if any(are_turned) or (dtype in _OF_BLAS and count > _FEW_PRODUCTS):
-        flags = ", ".join(str(int(t)) for t in are_turned)
-        function = f"large_product<{kind}, {rows}, {inner}, {columns}, {flags}>"
-    lines.append(
-        f"for (int {n} = 0; {n} < {batch}; ++{n}) {function}({', '.join(f'{p}+{n}*{size}' for p, size in given)});"
-    )
-    return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
-
-
-def _is_turned(emitter: Emitter, factor: Value) -> bool:
-    """Tell whether large matrices lie in memory column by column, and are no constant of a loop, which is brought in order once."""
-    if len(factor.shape) < 2 or math.prod(factor.shape[-2:]) <= _FEW_TURNED or is_in_order(factor):
-        return False
-    turned = _turned(factor)
-    return is_in_order(turned) and emitter.changes(turned.text)
-
-
-def _turned(factor: Value) -> Value:
-    *batch, rows, columns = factor.shape
-    return factor.seen((*batch, columns, rows), lambda i: [*i[:-2], i[-1], i[-2]])
-
-
 def _mm(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
-    return _product(emitter, left, right, shape, dtype)
+    # A vector is a row if it is the first factor, and a column if it is the second one.
+    m, n = len(left.shape), len(right.shape)
+    rows = left.seen((1, 1, *left.shape)[-3:], lambda i: i[3 - m :])
+    columns = right.seen((1, *right.shape, 1)[:3], lambda i: i[1 : 1 + n])
+    return _bmm(emitter, shape, dtype, rows, columns)
 
 
 def _bmm(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, left: Value, right: Value) -> Value:
-    return _product(emitter, left, right, shape, dtype, several=True)
+    if math.prod(shape) * left.shape[-1] > _MOST_PRODUCTS:
+        raise Unsupported("the matrix product is large")
+    if kind_of(dtype) in "bw" or left.dtype is not dtype or right.dtype is not dtype:
+        raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
+    left, right = _oriented(left, right)
+    (batch, rows, inner), columns = left.shape, right.shape[-1]
+    by_blas = dtype in _OF_BLAS and (rows * inner * columns > _FEW_PRODUCTS or _is_long_turned(emitter, right))
+    if not (_is_in_rows(left) or (columns > 1 and _is_in_rows(_turned(left)))):
+        left = emitter.stored(left)
+    if not (is_in_order(right) or _is_taken_as_it_lies(emitter, right, by_blas)):
+        right = emitter.stored(right)
+    lines = emitter.lines_for(f"{left.text} {right.text}")
+    name, n = emitter.declared(shape, dtype, lines), emitter.new_name("n")
+    emitter.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
+    moves = [*_moves(left), *_moves(right)]
+    sizes = [rows, inner, columns, *([] if moves == [inner, 1, columns, 1] else moves)]
+    function = f"{'large_product' if by_blas else 'product'}<{', '.join([C_TYPES[dtype], *map(str, sizes)])}>"
+    places = (f"&{v.load([n, '0', '0'])}" for v in (left, right))
+    call = f"{function}({', '.join(places)}, {name}+{n}*{rows * columns})"
+    lines.append(f"for (int {n} = 0; {n} < {batch}; ++{n}) {call};")
+    return in_buffer(name, shape, dtype)
+
+
+def _oriented(left: Value, right: Value) -> tuple[Value, Value]:
+    """Return the factors, or where one is a vector those of the transposed product, if the other one lies in rows there."""
+    matrix = left if right.shape[-1] == 1 else right
+    if 1 in (left.shape[-2], right.shape[-1]) and not _is_in_rows(matrix) and _is_in_rows(_turned(matrix)):
+        return _turned(right), _turned(left)
+    return left, right
+
+
+def _turned(factor: Value) -> Value:
+    batch, rows, columns = factor.shape
+    return factor.seen((batch, columns, rows), lambda i: [i[0], i[2], i[1]])
+
+
+def _is_in_rows(factor: Value) -> bool:
+    """Tell whether what is in a row lies one after the other, and rows lie apart."""
+    if strides(factor, 2) is None:
+        return False
+    (_, rows, columns), (row, column) = factor.shape, _moves(factor)
+    return column == 1 and (rows == 1 or row >= columns)
+
+
+def _moves(factor: Value) -> list[int]:
+    """Return how far apart rows and columns lie, of a single one as if there were more."""
+    _, rows, columns = factor.shape
+    if rows == columns == 1:
+        return [1, 1]
+    found = strides(factor, 2)
+    assert found is not None
+    return [columns if rows == 1 else found[0], 1 if columns == 1 else found[1]]
+
+
+def _is_taken_as_it_lies(emitter: Emitter, right: Value, by_blas: bool) -> bool:
+    """Tell whether a product takes matrices whose rows or columns lie in memory one after the other, or brings them in order.
+
+    Constants of a loop are brought in order once.
+    """
+    if not (_is_in_rows(right) or _is_in_rows(_turned(right))):
+        return False
+    return by_blas or (math.prod(right.shape[1:]) <= _MOST_PACKED and emitter.changes(right.text))
+
+
+def _is_long_turned(emitter: Emitter, right: Value) -> bool:
+    """Tell whether large matrices lie in memory column by column, and are no constants of a loop."""
+    is_long = math.prod(right.shape[1:]) > _MOST_PACKED and not is_in_order(right)
+    return is_long and _is_in_rows(_turned(right)) and emitter.changes(right.text)
 
 
 def _cross(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, a: Value, b: Value, dim: int = -1) -> Value:
@@ -106,38 +136,80 @@ template <class T, int lanes> struct Lanes {
   typedef T type __attribute__((vector_size(sizeof(T) * lanes), aligned(alignof(T)), may_alias));
 };
 template <class T> struct Lanes<T, 1> { typedef T type; };
-template <class T, int inner, int columns, int lanes, int rows>
+template <class V, class P> static inline V shuffled(V a, V b, P places) {
+#if defined(__GNUC__) && !defined(__clang__)
+  return __builtin_shuffle(a, b, places);
+#else
+  constexpr int n = sizeof(V) / sizeof(a[0]);
+  V found;
+  for (int l = 0; l < n; ++l) found[l] = places[l] < n ? a[places[l]] : b[places[l]-n];
+  return found;
+#endif
+}
+// Of a block of as many rows as a vector has numbers the first half is interleaved with the second one: the first bit of a row's number
+// becomes the last one of a column's. Done for each bit, rows are columns.
+template <class T, int n> static inline void turn_block(const T* a, int apart, T* out, int rows) {
+  typedef typename Lanes<T, n>::type Vector;
+  typedef typename Lanes<std::conditional_t<sizeof(T) == 4, int32_t, int64_t>, n>::type Places;
+  Places low, high;
+  for (int l = 0; l < n; ++l) low[l] = l / 2 + l % 2 * n, high[l] = low[l] + n / 2;
+  Vector block[n], other[n];
+  for (int r = 0; r < n; ++r) block[r] = *(const Vector*)(a + r*apart);
+  for (int bit = 1; bit < n; bit *= 2) {
+    for (int r = 0; r < n / 2; ++r) {
+      other[2*r] = shuffled(block[r], block[r+n/2], low);
+      other[2*r+1] = shuffled(block[r], block[r+n/2], high);
+    }
+    for (int r = 0; r < n; ++r) block[r] = other[r];
+  }
+  for (int r = 0; r < n; ++r) *(Vector*)(out + r*rows) = block[r];
+}
+template <class T, int rows, int columns, int apart = columns> static void turn(const T* a, T* out) {  // rows, apart, into columns
+  int done = 0;
+  if constexpr (std::is_arithmetic_v<T> && sizeof(T) >= 4) {
+    constexpr int n = (VECTOR < 32 ? VECTOR : 32) / sizeof(T);
+    for (; done + n <= columns; done += n) {
+      int i = 0;
+      for (; i + n <= rows; i += n) turn_block<T, n>(a + i*apart + done, apart, out + done*rows + i, rows);
+      for (; i < rows; ++i) for (int j = done; j < done + n; ++j) out[j*rows+i] = a[i*apart+j];
+    }
+  }
+  for (int j = done; j < columns; ++j) for (int i = 0; i < rows; ++i) out[j*rows+i] = a[i*apart+j];
+}
+// How far apart rows and columns of factors lie is said by *_row and *_column.
+template <class T, int inner, int columns, int lanes, int rows, int a_row, int a_column, int b_row>
 static inline void tile(const T* a, const T* b, T* out) {
   constexpr int width = lanes * sizeof(T) > VECTOR ? VECTOR / sizeof(T) : lanes, count = lanes / width;
   typedef typename Lanes<T, width>::type Vector;
   ALIGNED Vector sums[rows][count] = {};
   for (int k = 0; k < inner; ++k) {
     for (int v = 0; v < count; ++v) {
-      const Vector row = *(const Vector*)(b + k*columns + v*width);
-      for (int i = 0; i < rows; ++i) sums[i][v] += a[i*inner+k] * row;
+      const Vector row = *(const Vector*)(b + k*b_row + v*width);
+      for (int i = 0; i < rows; ++i) sums[i][v] += a[i*a_row+k*a_column] * row;
     }
   }
   for (int i = 0; i < rows; ++i) for (int v = 0; v < count; ++v) *(Vector*)(out + i*columns + v*width) = sums[i][v];
 }
-template <class T, int rows, int inner, int columns, int lanes, int from>
+template <class T, int rows, int inner, int columns, int lanes, int from, int a_row, int a_column, int b_row>
 static inline void tiles(const T* a, const T* b, T* out) {
   constexpr int high = 4, end = columns - (columns - from) % lanes;
   for (int j = from; j < end; j += lanes) {
     int i = 0;
-    for (; i + high <= rows; i += high) tile<T, inner, columns, lanes, high>(a + i*inner, b + j, out + i*columns + j);
-    for (; i < rows; ++i) tile<T, inner, columns, lanes, 1>(a + i*inner, b + j, out + i*columns + j);
+    for (; i + high <= rows; i += high)
+      tile<T, inner, columns, lanes, high, a_row, a_column, b_row>(a + i*a_row, b + j, out + i*columns + j);
+    for (; i < rows; ++i) tile<T, inner, columns, lanes, 1, a_row, a_column, b_row>(a + i*a_row, b + j, out + i*columns + j);
   }
-  if constexpr (end < columns) tiles<T, rows, inner, columns, lanes / 2, end>(a, b, out);
+  if constexpr (end < columns) tiles<T, rows, inner, columns, lanes / 2, end, a_row, a_column, b_row>(a, b, out);
 }
 // The dot products of several rows with one column, each as `dot` has it: sums that do not wait for each other.
-template <class T, int rows> static inline void dots(const T* a, const T* b, T* out, int inner) {
+template <class T, int rows, int a_row> static inline void dots(const T* a, const T* b, T* out, int inner) {
   constexpr int lanes = 8, width = lanes * sizeof(T) > VECTOR ? VECTOR / sizeof(T) : lanes, count = lanes / width;
   typedef typename Lanes<T, width>::type Vector;
   ALIGNED Vector sums[rows][count] = {};
   const int end = inner - inner % lanes;
   for (int i = 0; i < end; i += lanes) for (int v = 0; v < count; ++v) {
     const Vector part = *(const Vector*)(b + i + v*width);
-    for (int r = 0; r < rows; ++r) sums[r][v] += *(const Vector*)(a + r*inner + i + v*width) * part;
+    for (int r = 0; r < rows; ++r) sums[r][v] += *(const Vector*)(a + r*a_row + i + v*width) * part;
   }
   ALIGNED T each[lanes][rows];
   for (int r = 0; r < rows; ++r) for (int l = 0; l < lanes; ++l) each[l][r] = sums[r][l / width][l % width];
@@ -145,26 +217,34 @@ template <class T, int rows> static inline void dots(const T* a, const T* b, T* 
     for (int l = 0; l < half; ++l) for (int r = 0; r < rows; ++r) each[l][r] += each[l+half][r];
   for (int r = 0; r < rows; ++r) {
     T rest = 0;
-    for (int i = end; i < inner; ++i) rest += a[r*inner+i] * b[i];
+    for (int i = end; i < inner; ++i) rest += a[r*a_row+i] * b[i];
     out[r] = each[0][r] + rest;
   }
 }
-template <class T, int rows, int inner, int columns> static void product(const T* a, const T* b, T* out) {
-  if constexpr (std::is_floating_point_v<T> && columns == 1) {
+template <class T, int rows, int inner, int columns, int a_row = inner, int a_column = 1, int b_row = columns, int b_column = 1>
+static void product(const T* a, const T* b, T* out) {
+  constexpr int reread = 16;  // rows from which on that takes longer than bringing what they read in order
+  if constexpr (columns == 1 ? b_row != 1 : b_column != 1 || (b_row != columns && rows >= reread)) {
+    ALIGNED T packed[inner*columns];
+    if constexpr (b_column == 1)
+      for (int k = 0; k < inner; ++k) for (int j = 0; j < columns; ++j) packed[k*columns+j] = b[k*b_row+j];
+    else turn<T, columns, inner, b_column>(b, packed);
+    product<T, rows, inner, columns, a_row, a_column>(a, packed, out);
+  } else if constexpr (std::is_floating_point_v<T> && columns == 1) {
     int i = 0;
-    for (; i + 8 <= rows; i += 8) dots<T, 8>(a + i*inner, b, out + i, inner);
-    for (; i < rows; ++i) out[i] = dot(a + i*inner, b, inner);
+    for (; i + 8 <= rows; i += 8) dots<T, 8, a_row>(a + i*a_row, b, out + i, inner);
+    for (; i < rows; ++i) out[i] = dot(a + i*a_row, b, inner);
   } else if constexpr (std::is_floating_point_v<T> && rows >= 4) {
-    tiles<T, rows, inner, columns, 64 / sizeof(T), 0>(a, b, out);
+    tiles<T, rows, inner, columns, 64 / sizeof(T), 0, a_row, a_column, b_row>(a, b, out);
   } else {
     for (int i = 0; i < rows; ++i) {
       T* row = out + i*columns;
       for (int j = 0; j < columns; ++j) row[j] = 0;
       for (int k = 0; k < inner; ++k) {
-        const T factor = a[i*inner+k];
+        const T factor = a[i*a_row+k*a_column];
         for (int j = 0; j < columns; ++j) {
-          if constexpr (std::is_integral_v<T>) row[j] = add(row[j], multiply(factor, b[k*columns+j]));
-          else row[j] = row[j] + factor * b[k*columns+j];
+          if constexpr (std::is_integral_v<T>) row[j] = add(row[j], multiply(factor, b[k*b_row+j]));
+          else row[j] = row[j] + factor * b[k*b_row+j];
         }
       }
     }

@@ -27,7 +27,7 @@ from .loop_values import Unsupported, Value, in_buffer
 # Index variables are int.
 _MOST_BYTES = 1 << 31
 _HEADER = loop_header.guarded(
-    f"{PRELUDE}{loop_complex.PRELUDE}{lapack.PRELUDE}{loop_products.PRELUDE}{loop_matrices.PRELUDE}"
+    f"{PRELUDE}{loop_complex.PRELUDE}{loop_products.PRELUDE}{lapack.PRELUDE}{loop_matrices.PRELUDE}"
     f"{loop_fourier.PRELUDE}"
 )
 LEAST_IN_ROWS = 0.7  # of what is done with large arrays, or others do it in fewer passes over memory

@@ -1,8 +1,10 @@
 """Tensors of a native loop: what the C++ of one element is, and where it lies."""
 
+import ast
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -180,6 +182,30 @@ def beginning(x: Value) -> str | None:
     head = x.load(index).removesuffix(f"{flat_index(index, x.shape)}]")
     is_array = re.fullmatch(r"(\w+|\([\w+*]+\))\[([^\[\]]*\+)?", head) is not None
     return head if is_array and not _uses(head, index) else None
+
+
+def strides(x: Value, dims: int) -> list[int] | None:
+    """Return how far apart elements of x lie in memory whose indices in one of the last `dims` differ by one; None where that varies."""
+    index = [f"i{d}" for d in range(len(x.shape))]
+    found = re.fullmatch(r"(?:\w+|\([\w+*]+\))\[([^\[\]?:]+)\]", x.load(index))
+    last = index[len(index) - dims :]
+    slopes = _slopes(ast.parse(found[1], mode="eval").body, last) if found else None
+    return None if slopes is None else [slopes[i] for i in last]
+
+
+def _slopes(place: ast.expr, index: Container[str]) -> Counter[str] | None:
+    """Return by how much a place rises with each index; None where that may vary."""
+    match place:
+        case ast.Name(name) if name in index:
+            return Counter([name])
+        case ast.BinOp(left, ast.Add(), right):
+            slopes = _slopes(left, index), _slopes(right, index)
+            return None if None in slopes else slopes[0] + slopes[1]  # pyright: ignore
+        case ast.BinOp(left, ast.Mult(), ast.Constant(int(n))):
+            slopes = _slopes(left, index)
+            return None if slopes is None else Counter({i: slope * n for i, slope in slopes.items()})
+    names = (node.id for node in ast.walk(place) if isinstance(node, ast.Name))
+    return None if any(name in index for name in names) else Counter()
 
 
 def nest(index: Sequence[str], shape: Sequence[int], statement: str) -> str:

@@ -98,6 +98,7 @@ class _Cut:
         self._place = {node: i for i, node in enumerate(self._nodes)}
         self._written = set().union(*(node.meta.get("writes", ()) for node in self._nodes))
         self._is_view = {node for node in self._nodes if self._reads_through(node)}
+        self._is_view |= {node for node in self._nodes if self._is_copied_for_products(node)}
         self._numbers: set[fx.Node] = set()
         for node in self._nodes:
             if self._is_number(node):
@@ -140,6 +141,18 @@ class _Cut:
             return operators.of(node.all_input_nodes[0].target).is_view
         may = isinstance(node.target, Primitive) or operators.of(node.target).is_view
         return may and loop_nodes.is_known(node)
+
+    def _is_copied_for_products(self, node: fx.Node) -> bool:
+        """Tell whether short products alone read a copy, which take their factors as they lie in memory."""
+        if node.target is not aten.clone.default or not self._is_known(node):
+            return False
+        readers = list(node.users)
+        for reader in readers:  # which grows
+            if reader in self._is_view:
+                readers.extend(reader.users)
+            elif not self._is_short_product(reader):
+                return False
+        return True
 
     def _may_be_in_piece(self, node: fx.Node) -> bool:
         if node.target is getitem:
@@ -246,7 +259,10 @@ class _Cut:
                 inputs[source] = None
         outputs = [node for node in part if not own.issuperset(self._users[node])]
         form = _form(list(inputs), sorted(within, key=self._place.__getitem__), outputs)
-        return Piece(tuple(inputs), tuple(outputs), tuple(part), form, _pays(part))
+        copies = any(
+            node.target is aten.clone.default for node in within
+        )  # as torch does for a product, and this does not
+        return Piece(tuple(inputs), tuple(outputs), tuple(part), form, copies or _pays(part))
 
 
 def _size(node: fx.Node) -> int:
