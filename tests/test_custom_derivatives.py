@@ -696,3 +696,61 @@ def test_rules_that_read_no_cotangent_are_left_out_with_it(name, how):
         return {"grad": j.grad(loss), "jit of grad": j.jit(j.grad(loss)), "hessian": j.hessian(loss)}[how](XS[1])
 
     agree(program, rtol=1e-5)
+
+
+# Pairs of results, of which the second has no derivative.
+WITHOUT_A_DERIVATIVE = {
+    "jit": lambda j, stop, x: j.jit(lambda x: (x * 2, stop(x) * 3))(x),
+    "integers": lambda j, stop, x: j.jit(lambda x: (x * 2, x.astype(int).astype(x.dtype)))(x),
+    "captured": lambda j, stop, x: (x, j.jit(lambda: j.jvp(lambda y: y**2, (stop(x),), (stop(x),))[1])()),
+    "cond": lambda j, stop, x: j.jit(
+        lambda p, x: j.lax.cond(p, lambda x: (x * 2, stop(x) * 3), lambda x: (x * 4, stop(x) ** 2), x)
+    )(True, x),
+    "carry": lambda j, stop, x: (
+        j.lax.scan(lambda c, _: ((c[0] * 2, stop(c[0]) + c[1]), None), (x, stop(x)), None, 3)[0]
+    ),
+    "outputs": lambda j, stop, x: j.lax.scan(lambda c, y: (c * y, stop(c)), x, np.ones(3, "float32")),
+    "checkpoint": lambda j, stop, x: j.checkpoint(lambda x: (x * 2, stop(x) * 3))(x),
+    "while_loop": lambda j, stop, x: j.jit(
+        lambda x: j.lax.while_loop(lambda c: c[0] < 20, lambda c: (c[0] * 2, stop(c[0]) + c[1]), (x, stop(x)))
+    )(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["grad", "jit of grad", "vmap of grad", "grad of jit", "linearize", "jvp"])
+@pytest.mark.parametrize("name", WITHOUT_A_DERIVATIVE)
+def test_what_has_no_derivative_has_no_tangent(name, how):
+    def program(j):
+        refuses = j.custom_jvp(lambda x: x)
+
+        @refuses.defjvp
+        def rule(primals, tangents):
+            raise RuntimeError("It is differentiated.")
+
+        def f(x):
+            first, second = WITHOUT_A_DERIVATIVE[name](j, j.lax.stop_gradient, x)
+            return first * refuses(second).sum()
+
+        x = XS[1]
+        return {
+            "grad": lambda: j.grad(f)(x),
+            "jit of grad": lambda: j.jit(j.grad(f))(x),
+            "vmap of grad": lambda: j.vmap(j.grad(f))(XS),
+            "grad of jit": lambda: j.grad(j.jit(f))(x),
+            "linearize": lambda: j.linearize(f, x)[1](x),
+            "jvp": lambda: j.jvp(f, (x,), (x,)),
+        }[how]()
+
+    agree(program, rtol=1e-5)
+
+
+def test_all_results_of_a_rule_have_tangents():
+    def program(j):
+        f, refuses = j.custom_vjp(lambda x: (x * 2, x * 0 + 1)), j.custom_jvp(lambda x: x)
+        f.defvjp(lambda x: ((x * 2, j.lax.stop_gradient(x) * 0 + 1), x), lambda x, cts: (cts[0] * 2 + cts[1] * x,))
+        refuses.defjvp(lambda primals, tangents: (primals[0], 5 * tangents[0]))
+        loss = lambda x: f(x)[0] * refuses(f(x)[1])
+        looped = lambda x: j.lax.scan(lambda c, _: (loss(c), c), x, None, length=2)[0]
+        return [g(XS[1]) for h in (loss, j.jit(loss), looped) for g in (j.grad(h), j.jit(j.grad(h)))]
+
+    agree(program, rtol=1e-5)

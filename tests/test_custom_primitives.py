@@ -149,6 +149,22 @@ def test_compiled_code_has_the_lowering():
         agree(program, rtol=1e-6, weak=False)
 
 
+@pytest.mark.parametrize("tier", ["auto", "compiled"])
+def test_implementations_in_numpy_of_what_is_lowered_to_mlir(tier):
+    def program(j):
+        m = modules(j)
+        p = m.Primitive("sine")
+        p.def_impl(lambda x: j.numpy.asarray(np.sin(np.asarray(x))))
+        p.def_abstract_eval(lambda x: m.core.ShapedArray(x.shape, x.dtype))
+        m.mlir.register_lowering(p, lambda ctx, x: m.mlir.lower_fun(j.numpy.sin, multiple_results=False)(ctx, x))
+        f = j.jit(lambda x: p.bind(x) * 2 + x)
+        looped = j.jit(lambda x: j.lax.fori_loop(0, 5, lambda _, y: p.bind(y) + x, x))
+        return [g(x) for g in (f, looped) for x in (XS, YS, XS + YS)]
+
+    with config.jit_tier(tier):
+        agree(program, rtol=1e-5, weak=False)
+
+
 def test_transposed_alone():
     def program(j):
         m = modules(j)

@@ -311,3 +311,46 @@ def test_vectors_have_the_same_signs_on_every_tier(size, dtype):
     for tier in ("direct", "compiled"):
         with config.jit_tier(tier):
             agree(program, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("tier", ["auto", "compiled"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (5, 2), (1, 4)])
+def test_vectors_of_many_small_matrices(shape: tuple[int, int], dtype: str, tier: str) -> None:
+    matrices = np.random.default_rng(5).normal(size=(10, 9, *shape)).astype(dtype)
+    matrices[0, 0], matrices[1, 1], matrices[2, 2] = np.nan, 0, 1
+    square = shape[0] == shape[1]
+
+    def program(j: Any) -> Any:
+        x, la = matrices, j.lax.linalg
+        with j.enable_x64(True):
+            found = [la.svd(x, full_matrices=full) for full in (True, False)]
+            if square:
+                found += [la.eigh(x, lower=lower, symmetrize_input=False) for lower in (True, False)]
+                found.append(la.eig(x, compute_left_eigenvectors=False))
+            return found
+
+    tolerance = 1e-4 if dtype != "float64" else 1e-11
+    with config.jit_tier(tier):
+        for _ in range(3):
+            agree(program, rtol=tolerance, atol=tolerance)
+
+
+def test_many_small_matrices_are_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrices = np.random.default_rng(6).normal(size=(100, 3, 3)).astype(np.float32)
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("LAPACK is called from Python.")
+
+    for name in ("sgesdd", "ssyevd", "sgeev"):
+        monkeypatch.setattr(f"scipy.linalg.lapack.{name}", refused)
+    with config.jit_tier("compiled"):
+        u, s, vh = jaxish.numpy.linalg.svd(matrices)
+        np.testing.assert_allclose(s, np.linalg.svd(matrices)[1], rtol=1e-4)
+        np.testing.assert_allclose((u * s[..., None, :]) @ vh, matrices, atol=1e-5)
+        w, v = jaxish.numpy.linalg.eigh(matrices)
+        np.testing.assert_allclose(
+            (v * w[..., None, :]) @ v.mT, (matrices + np.moveaxis(matrices, 1, 2)) / 2, atol=1e-5
+        )
+        w, v = jaxish.numpy.linalg.eig(matrices)
+        np.testing.assert_allclose(matrices @ v, v * w[..., None, :], atol=1e-5)

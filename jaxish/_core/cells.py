@@ -32,7 +32,7 @@ from .target import Target
 
 NO_GRADIENT = "no_grad_no_remat"  # the purpose of cells that take values without their derivatives
 
-# Tells whether a result is the same whatever is done to those inputs of which the given function is true.
+# Tells whether a result has no derivative by those inputs of which the given function is true.
 Unaffected = Callable[[Callable[[Tensor], bool]], bool]
 
 
@@ -206,7 +206,7 @@ def _at_level(level: int) -> Iterator[None]:
 
 
 def unaffected(reached: Callable[[set[int]], set[int] | None], output: int, inputs: Sequence[Tensor]) -> Unaffected:
-    """Return what tells whether one result of a primitive is the same whatever changes some inputs, by its `reached`."""
+    """Return what tells whether one result of a primitive has no derivative by some inputs, by its `reached`."""
 
     def test(changes: Callable[[Tensor], bool]) -> bool:
         found = reached({i for i, tensor in enumerate(inputs) if changes(tensor)})

@@ -172,19 +172,25 @@ def forwarded(graph: Graph) -> list[int | None]:
 
 
 def reached(graph: Graph, changed: set[int], carried: Mapping[int, int] | None = None) -> set[int]:
-    """Return which results of the graph differ if the inputs at these positions do.
+    """Return which results of the graph have a derivative by the inputs at these positions.
 
     `carried` says for a loop's body which results become which inputs of the next step.
     """
-    nodes: Any = graph.module.graph
-    outputs = nodes.output_node().args[0]
-    while True:
-        found = _nodes_reached(nodes, changed)
-        results = {i for i, node in enumerate(outputs) if node in found}
-        grown = changed | {i for result, i in (carried or {}).items() if result in results}
-        if grown == changed:
-            return results
-        changed = grown
+    places = tuple((carried or {}).items())
+
+    def make() -> set[int]:
+        nodes: Any = graph.module.graph
+        outputs = nodes.output_node().args[0]
+        moving = changed
+        while True:
+            found = _nodes_reached(nodes, moving)
+            results = {i for i, node in enumerate(outputs) if node in found}
+            grown = moving | {i for result, i in places if result in results}
+            if grown == moving:
+                return results
+            moving = grown
+
+    return cached(graph, ("reached", frozenset(changed), places), make)
 
 
 def carries_reached(body: Graph, changed: Sequence[bool], first: int, carries: int) -> list[bool]:
@@ -193,13 +199,8 @@ def carries_reached(body: Graph, changed: Sequence[bool], first: int, carries: i
     The carries are the inputs from `first` on, and the first results.
     """
 
-    def make() -> list[bool]:
-        places = {i: first + i for i in range(carries)}
-        found = reached(body, {i for i, c in enumerate(changed) if c}, places)
-        types = body.out_types[:carries]
-        return [changed[first + i] or (i in found and differentiable(t.dtype)) for i, t in enumerate(types)]
-
-    return cached(body, ("carries reached", tuple(changed), first, carries), make)
+    found = reached(body, {i for i, c in enumerate(changed) if c}, {i: first + i for i in range(carries)})
+    return [changed[first + i] or i in found for i in range(carries)]
 
 
 def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
@@ -210,6 +211,8 @@ def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
         if node.target is operator.getitem and node.args[0] in results:
             if node.args[1] in results[node.args[0]]:
                 found.add(node)
+        elif _is_constant(node):
+            continue
         elif any(a in found or (written and _memory_of(a) in written) for a in node.all_input_nodes):
             found.add(node)
             written |= node.meta.get("writes", set())
@@ -218,6 +221,12 @@ def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
                 if known is not None:
                     results[node] = known
     return found | {n for n in nodes.nodes if _memory_of(n) in written} if written else found
+
+
+def _is_constant(node: fx.Node) -> bool:
+    """Tell whether what a node makes has no derivative, whatever it is made of."""
+    value = node.meta.get("val")
+    return node.target is aten.detach.default or (isinstance(value, Tensor) and not differentiable(value.dtype))
 
 
 def _memory_of(node: fx.Node) -> int | None:

@@ -32,6 +32,7 @@ from torch import Tensor
 from . import axes, functorch, graph, level_rules
 from .boxes import Box
 from .graph import Graph, TensorType
+from .levels import is_tracked
 from .target import Target
 
 Dims = Sequence[int | None]
@@ -86,7 +87,7 @@ class Primitive:
         return None
 
     def reached(self, changed: set[int]) -> set[int] | None:
-        """Return which results differ if the inputs at these positions do; None: all, where there are any."""
+        """Return which results have a derivative by the inputs at these positions; None: all that can."""
         return None
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
@@ -122,7 +123,9 @@ class Primitive:
     def linked(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Return the results at the innermost level, which goes back from them by the rule for reverse mode."""
         results = level_rules.one_level_out(self, inputs)
-        return level_rules.linked(inputs, results, [differentiable(r.dtype) for r in results], self.vjp_of)
+        found = self.reached({i for i, t in enumerate(inputs) if is_tracked(t, axes.current_level())})
+        smooth = [differentiable(r.dtype) and (found is None or i in found) for i, r in enumerate(results)]
+        return level_rules.linked(inputs, results, smooth, self.vjp_of)
 
     def at_level(self, level: int) -> "Primitive":
         """Return the primitive whose rules the functorch level `level`, which differentiates, applies: almost always this one."""
@@ -173,6 +176,9 @@ class Undifferentiated(Primitive):
     """Base class of primitives whose results do not depend on their inputs smoothly: all tangents are zero."""
 
     is_smooth = False
+
+    def reached(self, changed: set[int]) -> set[int]:
+        return set()
 
 
 def graph_identity(body: Graph) -> str:

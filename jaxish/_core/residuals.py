@@ -187,6 +187,9 @@ class Forward(Primitive):
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return self.body.out_types
 
+    def reached(self, changed: set[int]) -> set[int] | None:
+        return None if self.by_user else derived.reached(self.body, changed)
+
     def _base(self, *inputs: Tensor) -> list[Tensor]:
         return self.ordinary(self.body)(*inputs)
 

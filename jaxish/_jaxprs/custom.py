@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._compile.structured import Opaque
-from .._core import dtypes, functorch, graph
+from .._core import dtypes, errors, functorch, graph
 from .._core.array import Array, as_array, from_kind, tensor_of
 from .._core.avals import ShapedArray, aval_of
 from .._core.graph import TensorType
@@ -102,7 +102,13 @@ class Bound(ByRule, Opaque):
         return self._tensors(lowering(*self._wrapped(inputs), **self.params))
 
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
-        return self._tensors(self.primitive.impl(*self._wrapped(inputs), **self.params))
+        try:
+            return self._tensors(self.primitive.impl(*self._wrapped(inputs), **self.params))
+        except (errors.JAXTypeError, errors.JAXIndexError) as error:
+            raise NotImplementedError(
+                f"The impl of primitive {self.primitive} needs values, which {target.name} has not while it is compiled. "
+                "Register a rule of mlir.lower_fun for it."
+            ) from error
 
     # ------------------------------------------------------------------------------------------------ transformations
 

@@ -65,7 +65,9 @@ class CustomVJPCall(Primitive):
         return self.body(*inputs)
 
     def reached(self, changed: set[int]) -> set[int]:
-        return derived.reached(self.body, changed)
+        # Of the function's own results the rule, which is not known before it runs, may give cotangents for all.
+        own = range(len(self.body.out_types) - len(self.written)) if changed else ()
+        return {*own, *derived.reached(self.body, changed)}
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name, argument_dims = popped_axis(), dims[self.captured :]

@@ -54,9 +54,7 @@ class Cond(Opaque):
         index, *operands = inputs
         return choice(index, self.branches, operands, self.branches[0].out_types)
 
-    def reached(self, changed: set[int]) -> set[int] | None:
-        if 0 in changed:
-            return None
+    def reached(self, changed: set[int]) -> set[int]:
         return {i for branch in self.branches for i in derived.reached(branch, {i - 1 for i in changed})}
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:

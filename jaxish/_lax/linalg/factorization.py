@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..._compile import loop_sources, native_loop
 from ..._compile.structured import Opaque
-from ..._core import pullbacks
-from ..._core.primitive import Dims, batch_front, instantiate
+from ..._core import graph, levels, pullbacks
+from ..._core.graph import Graph, TensorType
+from ..._core.primitive import Dims, Primitive, batch_front, instantiate
 
 
 class Factorization(Opaque):
@@ -45,3 +47,48 @@ class Factorization(Opaque):
             return self.slope(primals, results, tangents), ()
 
         return pullbacks.vjp(linear, list(map(torch.zeros_like, primals)))[1](cotangents)
+
+
+class OfEach(Factorization):
+    """Base class of those that are computed of one matrix after the other: a subclass gives `computed` in place of `run`.
+
+    Calls of LAPACK from Python take some 8 µs beside the work, so that many small matrices are a loop in C++ where
+    `vectors` are wanted: values alone torch computes of all matrices in one call.
+    """
+
+    vectors = True
+
+    def computed(self, matrices: Tensor) -> list[Tensor]:
+        """Return the results."""
+        raise NotImplementedError
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        (matrices,) = inputs
+        found = _in_a_loop(self, matrices) if self.vectors and is_on_host(matrices) else None
+        return self.computed(matrices) if found is None else found
+
+
+def is_on_host(t: Tensor) -> bool:
+    """Tell whether a tensor is one that the CPU has the elements of."""
+    return type(t) is Tensor and t.device.type == "cpu" and not levels.is_tracer(t) and t.numel() > 0
+
+
+_MANY, _MOST_ROWS = 64, 64
+_of_one: dict[tuple[str, TensorType], Graph] = {}
+
+
+def _in_a_loop(primitive: Primitive, matrices: Tensor) -> list[Tensor] | None:
+    """Return the results for many small matrices, by a function in C++ for a batch of any size; None until there is one."""
+    *batch, rows, columns = matrices.shape
+    flat = matrices.reshape(-1, rows, columns)
+    if len(flat) < _MANY or max(rows, columns) > _MOST_ROWS:
+        return None
+    key = (primitive.identity(), TensorType.of(flat[0]))
+    if key not in _of_one:
+        _of_one[key] = graph.trace(primitive, [key[1]]).graph
+    body = _of_one[key]
+    native = native_loop.ready(body, (0, 0), lambda: loop_sources.scan_source(body, 0, 0), waits=False)
+    if native is None:
+        return None
+    types = [TensorType((len(flat), *t.shape), t.dtype, t.device) for t in body.out_types]
+    return [r.reshape(*batch, *r.shape[1:]) for r in native([flat], types, len(flat))]

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._core import dtypes, levels
+from ..._core import dtypes
 from ..._core.array import Array, is_weak, tensor_of
 from ..._core.primitive import conjugate
 from ..._core.promotion import convert
 from .. import operands as ops
+from .factorization import is_on_host
 
 _LAPACK = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 _LETTERS = dict(zip(_LAPACK, "sdcz", strict=True))
@@ -75,7 +76,7 @@ def by_lapack(
     It is the one that JAX and our compiled code call, so that vectors have the same signs in every tier; MKL's, which torch calls,
     are others. `taken` makes the results of the routine's, and `options` is what that is told besides the matrix.
     """
-    if type(t) is not Tensor or t.device.type != "cpu" or levels.is_tracer(t) or not t.numel():
+    if not is_on_host(t):
         return tuple(otherwise(t))
     from scipy.linalg import lapack
 

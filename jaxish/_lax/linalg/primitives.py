@@ -13,7 +13,7 @@ from torch import Tensor
 from ..._core.graph import TensorType
 from ..._core.target import Target
 from ..._core.torch_modes import in_own_dtypes
-from .factorization import Factorization
+from .factorization import Factorization, OfEach
 from .matrices import adjoint, by_lapack, nan_for_nan
 from .reflections import pivoted_qr
 
@@ -75,7 +75,7 @@ class Cholesky(Factorization):
         return [factor @ (inner / (1 + _unit(inner)))]
 
 
-class Eigh(Factorization):
+class Eigh(OfEach):
     """Eigenvectors and ascending eigenvalues of a Hermitian matrix, of which one triangle is read."""
 
     __name__ = "eigh"
@@ -92,8 +92,8 @@ class Eigh(Factorization):
         (a,) = inputs
         return [TensorType.of(a), _type(a, a.shape[-1], dtype=_real_dtype(a))]
 
-    def run(self, *inputs: Tensor) -> list[Tensor]:
-        read, triangle = (torch.tril(inputs[0]), "L") if self.reads_lower else (torch.triu(inputs[0]), "U")
+    def computed(self, matrices: Tensor) -> list[Tensor]:
+        read, triangle = (torch.tril(matrices), "L") if self.reads_lower else (torch.triu(matrices), "U")
         driver, size = ("heevd" if read.dtype.is_complex else "syevd"), read.shape[-1]
         # The room that native code gives it, for blocks.
         options = {"lower": self.reads_lower, "lwork": 1 + 70 * size + 2 * size * size}
@@ -110,13 +110,14 @@ class Eigh(Factorization):
         return [v @ (_gaps(w).to(v.dtype) * inner), _real(_diagonal(inner))]
 
 
-class Eig(Factorization):
+class Eig(OfEach):
     """Eigenvalues, then left, then right eigenvectors as far as they are wanted."""
 
     __name__ = "eig"
 
     def __init__(self, left: bool, right: bool, vectors_differentiable: bool) -> None:
         self.left, self.right, self.vectors_differentiable = left, right, vectors_differentiable
+        self.vectors = left or right
 
     def equation(self) -> tuple[str, dict[str, Any]]:
         return self.__name__, {
@@ -129,8 +130,8 @@ class Eig(Factorization):
         n, dtype = a.shape[-1], _COMPLEX.get(a.dtype, a.dtype)
         return [_type(a, n, dtype=dtype), *[_type(a, n, n, dtype=dtype)] * (self.left + self.right)]
 
-    def run(self, *inputs: Tensor) -> list[Tensor]:
-        return nan_for_nan(self._compute, inputs[0])
+    def computed(self, matrices: Tensor) -> list[Tensor]:
+        return nan_for_nan(self._compute, matrices)
 
     def spelled_out(self, target: Target, *inputs: Tensor) -> list[Tensor]:
         if self.left:
@@ -265,7 +266,7 @@ def _complement_slope(q: Tensor, dq: Tensor, n: int) -> Tensor:
     return dq @ adjoint(z) - turned @ adjoint(dq[..., n:, :] - z @ dq[..., :n, :])
 
 
-class Svd(Factorization):
+class Svd(OfEach):
     """Descending singular values, then U and Vᴴ where the vectors are wanted."""
 
     __name__ = "svd"
@@ -287,15 +288,15 @@ class Svd(Factorization):
             return [values]
         return [values, _type(a, m, m if self.full else k), _type(a, n if self.full else k, n)]
 
-    def run(self, *inputs: Tensor) -> list[Tensor]:
+    def computed(self, matrices: Tensor) -> list[Tensor]:
         if not self.vectors:
-            return nan_for_nan(lambda m: (torch.linalg.svdvals(m),), inputs[0])
+            return nan_for_nan(lambda m: (torch.linalg.svdvals(m),), matrices)
         options = {"full_matrices": self.full}
         u, values, vh = nan_for_nan(
             lambda m: by_lapack(
                 "gesdd", options, _as_they_are, lambda t: torch.linalg.svd(t, full_matrices=self.full), m
             ),
-            inputs[0],
+            matrices,
         )
         return [values, u, vh]
 
