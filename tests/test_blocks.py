@@ -1,5 +1,7 @@
 """Large arrays computed in blocks of rows, by several threads: JAX's numbers, whatever follows what."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -401,3 +403,17 @@ def test_elements_at_places_that_are_0_or_1(size):
 
     for program in smallest, weighted:
         check(program, table, places, values)
+
+
+def test_rows_at_computed_places_are_left_to_vectors():
+    """Unrolled, GCC reads and sets the elements of short rows one by one."""
+    generator = np.random.default_rng(8)
+    x, places = generator.normal(size=(90, 8)).astype(np.float32), generator.integers(0, 90, 3000)
+
+    def function(x, places):
+        return x.at[places].add(x[places[::-1]] * 2)
+
+    assert re.search(r'_Pragma\("GCC unroll 1"\) for \(int w1 = 0; w1 < 8; ', source_of(function, x, places))
+    taken = source_of(lambda x, places: x[places] * 2, x, places)
+    assert re.search(r'_Pragma\("GCC unroll 1"\) for \(int i1 = 0; i1 < 8; ', taken)
+    agree(lambda j: j.jit(function)(j.numpy.asarray(x), places), rtol=1e-5, atol=1e-5)
