@@ -417,3 +417,14 @@ def test_rows_at_computed_places_are_left_to_vectors():
     taken = source_of(lambda x, places: x[places] * 2, x, places)
     assert re.search(r'_Pragma\("GCC unroll 1"\) for \(int i1 = 0; i1 < 8; ', taken)
     agree(lambda j: j.jit(function)(j.numpy.asarray(x), places), rtol=1e-5, atol=1e-5)
+
+
+def test_sums_within_rows_are_made_in_blocks():
+    x = np.random.default_rng(9).normal(size=(300, 3, 40)).astype(np.float32)
+
+    def function(x):
+        return (x * 2 + 1).sum(1) * 3, x.max(1) - 1
+
+    graph = jaxish.jit(function).trace(x)._program.closed.graph
+    assert {form.source.in_rows for form in piecewise._written(graph, pieces.cut(graph).pieces)} == {1}
+    agree(lambda j: j.jit(function)(j.numpy.asarray(x)), rtol=1e-5, atol=1e-5)

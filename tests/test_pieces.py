@@ -370,6 +370,26 @@ def test_large_arrays_are_enough_where_all_is_done_in_blocks(function, is_enough
         np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_zeros_that_are_added_to_are_no_reason_for_another_compiler():
+    """A matrix of few elements that are not zero times one: most of what goes over rows are the zeros to begin with."""
+    generator = np.random.default_rng(3)
+    rows, columns = (generator.integers(low, high, 20_000, np.int32) for low, high in ((-3, 2003), (0, 2000)))
+    values, x = (generator.normal(size=shape).astype(np.float32) for shape in (20_000, (2000, 32)))
+
+    def product(xp):
+        def function(rows, columns, values, x):
+            taken = xp.numpy.asarray(x).at[columns].get(mode="clip")
+            return xp.ops.segment_sum(values[:, None] * taken, rows, 2000)
+
+        return function
+
+    found = piecewise.compiled(graph_of(product(jaxish), rows, columns, values, x), "product")
+    assert found is not None
+    assert found.is_enough
+    (result,) = found.module.forward(*map(torch.tensor, (rows, columns, values, x)))
+    np.testing.assert_allclose(result, product(jax)(rows, columns, values, x), rtol=1e-5, atol=1e-5)
+
+
 def test_operators_that_are_no_pieces_are_left_to_a_compiler():
     def function(x):
         y = x.astype(jaxish.numpy.bfloat16)

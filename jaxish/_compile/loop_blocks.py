@@ -55,12 +55,13 @@ def blocked(lines: Sequence[str]) -> Blocks:
     last = {name[0]: number for number, line in enumerate(lines) for name in re.finditer(r"\bv\d+\b", line)}
     kinds = {array["name"]: array["kind"] for line in lines if (array := _ARRAY.fullmatch(line))}
     found: list[str] = []
-    group, before, within = _Group(kinds), [], 0
+    group, before, within, rest = _Group(kinds), [], 0, 0
 
     def end(number: int) -> None:
-        nonlocal group, within
+        nonlocal group, within, rest
         unread = [name for name in group.made if last.get(name, number) < number]
         within += group.work
+        rest += sum(map(_work_across, before))
         found.extend(group.text(before, unread) if group.is_worth_it else [*before, *group.lines])
         group = _Group(kinds)
 
@@ -77,10 +78,9 @@ def blocked(lines: Sequence[str]) -> Blocks:
         before = its
         if member is None or not group.takes(member):
             found += [*before, line]
+            rest += sum(map(_work_across, [*before, line]))
             before = []
     end(len(lines))
-    # Elements at computed places are set one after the other, whoever compiles it.
-    rest = sum(_work(line) for line in lines if not line.startswith("for (int e0 ")) - within
     return Blocks(found, 1 if rest < _FEW else within / (within + rest))
 
 
@@ -101,6 +101,14 @@ def _may_come_before(line: str, group: "_Group") -> bool:
     if start is not None:
         return not any(any(_uses(member.line, [start[1]])) for member in group.members)
     return bool(_NUMBER.fullmatch(line) or _ARRAY.fullmatch(line)) and not any(_uses(line, group.made))
+
+
+def _work_across(line: str) -> int:
+    """Return how much a statement that is in no block does that others may do in fewer passes over memory.
+
+    Whoever compiles it, elements at computed places are set one after the other, in an array that begins with a number.
+    """
+    return 0 if line.startswith("for (int e0 ") or _START.fullmatch(line) else _work(line)
 
 
 def _work(line: str) -> int:
@@ -263,7 +271,15 @@ def _member(line: str) -> _Statement | None:
         return None if any(_uses(onto[4], [target])) else _Columns(line, target, int(outer[1]), 0, each, onto[1])
     of_row = re.fullmatch(r"i0|\(i0\)\*(\d+)\+.*", index)
     width = int(of_row[1] or 1) if of_row else 0
-    return _Statement(line, target, int(outer[1]), width) if width >= each and not any(_uses(value, [target])) else None
+    folds = value.count(f"{target}[{index}]")
+    if folds != sum(1 for _ in _uses(value, [target])) or (folds and not any(_uses(index, [_innermost(line)]))):
+        return None
+    return _Statement(line, target, int(outer[1]), width) if width >= each or folds else None
+
+
+def _innermost(line: str) -> str:
+    """Return the variable of the innermost loop of a statement."""
+    return [name for name, _ in _INNER.findall(line)][-1]
 
 
 def _goes_across(value: str, inner: Sequence[tuple[str, str]]) -> bool:
