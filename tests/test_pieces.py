@@ -499,3 +499,27 @@ def test_primitives_of_users_are_part_of_pieces(automatic):
 def test_without_what_compiles_the_operators_run(automatic, monkeypatch):
     monkeypatch.setattr(loop_compiler, "begun", lambda *_: None)
     assert piecewise.compiled(graph_of(norms(jaxish), X), "norms") is None
+
+
+def test_layers_that_multiply_rows_are_pieces_of_one_form():
+    """A network is compiled in the time that a layer takes, and none of it is left to another compiler."""
+    generator = np.random.default_rng(4)
+    draw = lambda *shape: generator.normal(size=shape).astype(np.float32) * 0.3
+    sizes = [3, *[40] * 6, 1]
+    given = [(draw(*pair), draw(pair[1])) for pair in itertools.pairwise(sizes)], draw(2000, 3)
+
+    def network(xp):
+        def function(layers, x):
+            for weights, bias in layers[:-1]:
+                x = xp.numpy.tanh(x @ weights + bias)
+            return x @ layers[-1][0] + layers[-1][1]
+
+        return function
+
+    body = graph_of(network(jaxish), *given)
+    found = pieces.cut(body).pieces
+    assert len(found) == 7 and len({piece.form for piece in found}) == 3
+    compiled = piecewise.compiled(body, "network")
+    assert compiled is not None and compiled.is_enough
+    (result,) = compiled.module.forward(*tensors(given))
+    np.testing.assert_allclose(result, network(jax)(*given), rtol=1e-4, atol=1e-5)

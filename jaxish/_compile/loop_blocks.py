@@ -33,6 +33,7 @@ _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ r
 _NUMBER = re.compile(r"const [\w<>]+ (?P<name>\w+) = [^;]*;")
 _ARRAY = re.compile(r"(?P<kind>[\w<>]+)(?:\* __restrict__ const)? (?P<name>v\d+)(?:\[\d+\]| = (?P<place>.*));")
 _START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(?P<name>\w+)\[[^\[\]]*\] = [^\[\];]*;")
+_PRODUCT = re.compile(r"product_of_rows<(\d+), (\d+), (\d+)>\((\w+), (.*), (\w+)\);")
 _ONTO = re.compile(rf"({_LAMBDA})\((\w+)\[([^\[\]]*)\], (.*)\);")
 _SIZES = {kind: dtype.itemsize for dtype, kind in C_TYPES.items()}
 
@@ -113,6 +114,8 @@ def _work_across(line: str) -> int:
 
 def _work(line: str) -> int:
     """Return how many elements the loops of a statement read or set."""
+    if product := _PRODUCT.fullmatch(line):
+        return int(product[1]) * max(int(product[2]), int(product[3]))
     return math.prod(map(int, _COUNT.findall(line))) * (1 + len(_ALSO.findall(line)))
 
 
@@ -247,11 +250,42 @@ class _Columns(_Statement):
         return [f"{loops} {whole} = {self.function}({whole}, {of_part});"]
 
 
+@dataclass(frozen=True)
+class _Product(_Statement):
+    """A product of an array of rows, of `inner` elements each, and a matrix."""
+
+    inner: int
+    left: str
+    right: str
+
+    def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
+        return (
+            not any(_uses(self.right, arrays))
+            and arrays.get(self.left, self.count * self.inner) == self.count * self.inner
+        )
+
+    def in_block(self, rows: int, height: int, local: Collection[str]) -> str:
+        of_row = self.count // rows
+        left, target = (
+            name if name in local else f"{name}+{_times('first', of_row * width)}"
+            for name, width in ((self.left, self.inner), (self.target, self.each))
+        )
+        given = f"({left}, {self.right}, {target});"
+        whole, last = (
+            f"product_of_rows<{n * of_row}, {self.inner}, {self.each}>{given}"
+            for n in (height, rows % height or height)
+        )
+        return whole if whole == last else f"if (end-first == {height}) {whole} else {last}"
+
+
 def _member(line: str) -> _Statement | None:
     """Return what can be done in blocks."""
-    fold = _FOLD.fullmatch(line)
+    fold, product = _FOLD.fullmatch(line), _PRODUCT.fullmatch(line)
     if fold is not None:
         return _Fold(line, fold[1], int(fold[2]), 0, *fold.groups()[2:])
+    if product is not None:
+        rows, inner, columns, left, right, target = product.groups()
+        return _Product(line, target, int(rows), int(columns), int(inner), left, right)
     line = _with_rows(line)
     outer = _OUTER.match(line)
     if outer is None:
