@@ -1,5 +1,7 @@
 """Large arrays computed in blocks of rows, by several threads: JAX's numbers, whatever follows what."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -7,7 +9,16 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import executable, loop_blocks, loop_compiler, loop_ranges, loop_sources, pieces, piecewise
+from jaxish._compile import (
+    executable,
+    loop_blocks,
+    loop_compiler,
+    loop_products,
+    loop_ranges,
+    loop_sources,
+    pieces,
+    piecewise,
+)
 
 RANDOM = np.random.default_rng(0)
 
@@ -401,3 +412,73 @@ def test_elements_at_places_that_are_0_or_1(size):
 
     for program in smallest, weighted:
         check(program, table, places, values)
+
+
+def layers(xp):
+    """Layers of a network for the rows that places name, with what is computed between their products."""
+
+    def function(x, places, first, bias, second):
+        hidden = xp.numpy.tanh(x[places] @ first + bias)
+        out = hidden @ second
+        again = xp.numpy.einsum("abc,cd->abd", out[None], first)
+        return out, xp.numpy.maximum(again * 2, 0).sum(2), (out @ out[:5].T).max(0)
+
+    return function
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("rows", [30, 31, 1])
+@pytest.mark.parametrize("inner, columns", [(5, 3), (3, 16), (4, 1)])
+def test_products_are_made_some_rows_at_a_time(rows, inner, columns, monkeypatch):
+    monkeypatch.setattr(loop_products, "_MANY_OF_ROWS", 8)
+    generator = np.random.default_rng(6)
+    draw = lambda *shape: generator.normal(size=shape).astype(np.float32)
+    x, places = draw(9, inner), generator.integers(-9, 9, rows).astype(np.int32)
+    x[4, 0], x[7, 1] = np.inf, np.nan
+    given = x, places, draw(inner, columns), draw(columns), draw(columns, inner)
+    check(layers, *given)
+    if rows > 1:
+        assert re.search(r"for \(int block.*product_of_rows<", source_of(layers(jaxish), *given), re.DOTALL)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_products_in_steps_are_made_some_rows_at_a_time(compiled, monkeypatch):
+    """Rows that become the product, and a matrix that changes with them."""
+    monkeypatch.setattr(loop_products, "_MANY_OF_ROWS", 8)
+    generator = np.random.default_rng(7)
+    x, w, ys = (generator.normal(size=shape).astype(np.float32) for shape in ((20, 4), (4, 4), (3, 20, 4)))
+
+    def run(j):
+        def step(carry, y):
+            x, w = carry
+            x = j.numpy.tanh(x @ w + y)
+            return (x, w + x[:4] * 0.1), (y @ w, x @ w)
+
+        return j.lax.scan(step, (x, w), ys)
+
+    agree(run, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_at_computed_places_are_left_to_vectors():
+    """Unrolled, GCC reads and sets the elements of short rows one by one."""
+    generator = np.random.default_rng(8)
+    x, places = generator.normal(size=(90, 8)).astype(np.float32), generator.integers(0, 90, 3000)
+
+    def function(x, places):
+        return x.at[places].add(x[places[::-1]] * 2)
+
+    assert re.search(r'_Pragma\("GCC unroll 1"\) for \(int w1 = 0; w1 < 8; ', source_of(function, x, places))
+    taken = source_of(lambda x, places: x[places] * 2, x, places)
+    assert re.search(r'_Pragma\("GCC unroll 1"\) for \(int i1 = 0; i1 < 8; ', taken)
+    agree(lambda j: j.jit(function)(j.numpy.asarray(x), places), rtol=1e-5, atol=1e-5)
+
+
+def test_sums_within_rows_are_made_in_blocks():
+    x = np.random.default_rng(9).normal(size=(300, 3, 40)).astype(np.float32)
+
+    def function(x):
+        return (x * 2 + 1).sum(1) * 3, x.max(1) - 1
+
+    graph = jaxish.jit(function).trace(x)._program.closed.graph
+    assert {form.source.in_rows for form in piecewise._written(graph, pieces.cut(graph).pieces)} == {1}
+    agree(lambda j: j.jit(function)(j.numpy.asarray(x)), rtol=1e-5, atol=1e-5)

@@ -849,3 +849,18 @@ def test_no_place_in_what_is_flattened_is_found_by_dividing():
     rows = graph.TensorType((64, 48), torch.float32, torch.device("cpu"))
     body = graph.trace(lambda x: [(x - torch.roll(x, 1, 1)).reshape(-1)], [rows]).graph
     assert not re.search(r"[/%]48\b", loop_sources.graph_source(body).function)
+
+
+def test_products_and_joined_arrays_are_made_where_they_are_returned():
+    a, b = (np.random.default_rng(2).normal(size=(9, 9)).astype(np.float32) for _ in range(2))
+
+    def function(j):
+        def made(a, b):
+            product = j.numpy.sin(a) @ b
+            return product, j.numpy.concatenate([a * 2, b + 1], 1), product * 2 + product[:1]
+
+        return made
+
+    traced = jaxish.jit(function(jaxish)).trace(a, b)._program.closed.graph
+    assert not re.search(r"y\d\[[^]]*\] = v\d+\[[^]]*\];", loop_sources.graph_source(traced).function)
+    agree(lambda j: j.jit(function(j))(a, b), rtol=1e-5, atol=1e-5)

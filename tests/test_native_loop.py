@@ -435,6 +435,24 @@ def test_statements_that_are_repeated_are_written_out_once(dtype, size, monkeypa
     agree(lambda j: program(j)(x, ys), rtol=1e-4)
 
 
+def test_folds_that_are_repeated_are_written_out_once(monkeypatch):
+    monkeypatch.setattr(loop_repeats, "_LEAST_REPEATED", 1_000)
+    corners = [np.array([c >> d & 1 for d in range(3)], np.int32) for c in range(8)]
+
+    def program(j):
+        def step(x, y):
+            weights = j.numpy.stack([j.numpy.where(corner == 1, x * y, 1 - x).prod(-1) for corner in corners])
+            return x * 0.5 + weights.sum(0)[:, None] * 0.1, weights
+
+        return lambda x, ys: j.lax.scan(step, x, ys)
+
+    rng = np.random.default_rng(6)
+    x, ys = rng.normal(size=(70, 3)).astype(np.float32), rng.normal(size=(4, 70, 3)).astype(np.float32)
+    source = source_of(program(jaxish), x, ys)
+    assert re.search(r"const auto repeated_\d+ = .*folded<", source)
+    agree(lambda j: program(j)(x, ys), rtol=1e-4, atol=1e-5)
+
+
 def test_mapped_choices_are_part_of_a_loop():
     def program(j):
         def chosen(key, odds):

@@ -370,6 +370,26 @@ def test_large_arrays_are_enough_where_all_is_done_in_blocks(function, is_enough
         np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_zeros_that_are_added_to_are_no_reason_for_another_compiler():
+    """A matrix of few elements that are not zero times one: most of what goes over rows are the zeros to begin with."""
+    generator = np.random.default_rng(3)
+    rows, columns = (generator.integers(low, high, 20_000, np.int32) for low, high in ((-3, 2003), (0, 2000)))
+    values, x = (generator.normal(size=shape).astype(np.float32) for shape in (20_000, (2000, 32)))
+
+    def product(xp):
+        def function(rows, columns, values, x):
+            taken = xp.numpy.asarray(x).at[columns].get(mode="clip")
+            return xp.ops.segment_sum(values[:, None] * taken, rows, 2000)
+
+        return function
+
+    found = piecewise.compiled(graph_of(product(jaxish), rows, columns, values, x), "product")
+    assert found is not None
+    assert found.is_enough
+    (result,) = found.module.forward(*map(torch.tensor, (rows, columns, values, x)))
+    np.testing.assert_allclose(result, product(jax)(rows, columns, values, x), rtol=1e-5, atol=1e-5)
+
+
 def test_operators_that_are_no_pieces_are_left_to_a_compiler():
     def function(x):
         y = x.astype(jaxish.numpy.bfloat16)
@@ -479,3 +499,27 @@ def test_primitives_of_users_are_part_of_pieces(automatic):
 def test_without_what_compiles_the_operators_run(automatic, monkeypatch):
     monkeypatch.setattr(loop_compiler, "begun", lambda *_: None)
     assert piecewise.compiled(graph_of(norms(jaxish), X), "norms") is None
+
+
+def test_layers_that_multiply_rows_are_pieces_of_one_form():
+    """A network is compiled in the time that a layer takes, and none of it is left to another compiler."""
+    generator = np.random.default_rng(4)
+    draw = lambda *shape: generator.normal(size=shape).astype(np.float32) * 0.3
+    sizes = [3, *[40] * 6, 1]
+    given = [(draw(*pair), draw(pair[1])) for pair in itertools.pairwise(sizes)], draw(2000, 3)
+
+    def network(xp):
+        def function(layers, x):
+            for weights, bias in layers[:-1]:
+                x = xp.numpy.tanh(x @ weights + bias)
+            return x @ layers[-1][0] + layers[-1][1]
+
+        return function
+
+    body = graph_of(network(jaxish), *given)
+    found = pieces.cut(body).pieces
+    assert len(found) == 7 and len({piece.form for piece in found}) == 3
+    compiled = piecewise.compiled(body, "network")
+    assert compiled is not None and compiled.is_enough
+    (result,) = compiled.module.forward(*tensors(given))
+    np.testing.assert_allclose(result, network(jax)(*given), rtol=1e-4, atol=1e-5)

@@ -29,13 +29,14 @@ _INNER = re.compile(r"for \(int (i\d+) = 0; \1 < (\d+); \+\+\1\) ")
 _STORE = re.compile(r"(\w+)\[([^\[\]]*)\] = ")
 _ALSO = re.compile(r", \w+\[[^\[\]]*\] = ")  # other elements of the row that a statement sets
 _SHARE = "#pragma omp parallel for num_threads(threads) if(threads > 1)"  # what the loop that follows does
-_PRODUCTS = re.compile(r"for \(int (n\d+) = 0; \1 < (\d+); \+\+\1\) product<\w+, (\d+), (\d+), (\d+)\b")
+_OF_EACH = re.compile(r"for \(int (n\d+) = 0; \1 < (\d+); \+\+\1\) product<\w+, (\d+), (\d+), (\d+)\b")
 _COUNT = re.compile(r"(?:; \w+ < |\b(?:folded|place_of_most)<)(\d+)")
 _LAMBDA = r"\[\][^{]*\{[^}]*\}"
 _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ return (.*); \}}\)(.*);")
 _NUMBER = re.compile(r"const [\w<>]+ (?P<name>\w+) = [^;]*;")
 _ARRAY = re.compile(r"(?P<kind>[\w<>]+)(?:\* __restrict__ const)? (?P<name>v\d+)(?:\[\d+\]| = (?P<place>.*));")
 _START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(?P<name>\w+)\[[^\[\]]*\] = [^\[\];]*;")
+_PRODUCT = re.compile(r"product_of_rows<(\d+), (\d+), (\d+)>\((\w+), (.*), (\w+)\);")
 _ONTO = re.compile(rf"({_LAMBDA})\((\w+)\[([^\[\]]*)\], (.*)\);")
 _SIZES = {kind: dtype.itemsize for dtype, kind in C_TYPES.items()}
 
@@ -58,12 +59,13 @@ def blocked(lines: Sequence[str]) -> Blocks:
     last = {name[0]: number for number, line in enumerate(lines) for name in re.finditer(r"\bv\d+\b", line)}
     kinds = {array["name"]: array["kind"] for line in lines if (array := _ARRAY.fullmatch(line))}
     found: list[str] = []
-    group, before, within = _Group(kinds), [], 0
+    group, before, within, rest = _Group(kinds), [], 0, 0
 
     def end(number: int) -> None:
-        nonlocal group, within
+        nonlocal group, within, rest
         unread = [name for name in group.made if last.get(name, number) < number]
         within += group.work
+        rest += sum(map(_work_across, before))
         found.extend(group.text(before, unread) if group.is_worth_it else [*before, *group.lines])
         group = _Group(kinds)
 
@@ -80,16 +82,15 @@ def blocked(lines: Sequence[str]) -> Blocks:
         before = its
         if member is None or not group.takes(member):
             found += [*before, *_shared(line), line]
+            rest += sum(map(_work_across, [*before, line]))
             before = []
     end(len(lines))
-    # Elements at computed places are set one after the other, whoever compiles it.
-    rest = sum(_work(line) for line in lines if not line.startswith("for (int e0 ")) - within
     return Blocks(found, 1 if rest < _FEW else within / (within + rest))
 
 
 def _shared(line: str) -> list[str]:
     """Return what has threads share a statement, if it multiplies many matrices."""
-    found = _PRODUCTS.match(line)
+    found = _OF_EACH.match(line)
     _, count, *sizes = found.groups() if found else (None, 0)
     return [_SHARE] if int(count) > 1 and int(count) * math.prod(map(int, sizes)) >= _SHARED_PRODUCTS else []
 
@@ -113,8 +114,18 @@ def _may_come_before(line: str, group: "_Group") -> bool:
     return bool(_NUMBER.fullmatch(line) or _ARRAY.fullmatch(line)) and not any(_uses(line, group.made))
 
 
+def _work_across(line: str) -> int:
+    """Return how much a statement that is in no block does that others may do in fewer passes over memory.
+
+    Whoever compiles it, elements at computed places are set one after the other, in an array that begins with a number.
+    """
+    return 0 if line.startswith("for (int e0 ") or _START.fullmatch(line) else _work(line)
+
+
 def _work(line: str) -> int:
     """Return how many elements the loops of a statement read or set."""
+    if product := _PRODUCT.fullmatch(line):
+        return int(product[1]) * max(int(product[2]), int(product[3]))
     return math.prod(map(int, _COUNT.findall(line))) * (1 + len(_ALSO.findall(line)))
 
 
@@ -249,11 +260,42 @@ class _Columns(_Statement):
         return [f"{loops} {whole} = {self.function}({whole}, {of_part});"]
 
 
+@dataclass(frozen=True)
+class _Product(_Statement):
+    """A product of an array of rows, of `inner` elements each, and a matrix."""
+
+    inner: int
+    left: str
+    right: str
+
+    def keeps_to_rows(self, arrays: Mapping[str, int]) -> bool:
+        return (
+            not any(_uses(self.right, arrays))
+            and arrays.get(self.left, self.count * self.inner) == self.count * self.inner
+        )
+
+    def in_block(self, rows: int, height: int, local: Collection[str]) -> str:
+        of_row = self.count // rows
+        left, target = (
+            name if name in local else f"{name}+{_times('first', of_row * width)}"
+            for name, width in ((self.left, self.inner), (self.target, self.each))
+        )
+        given = f"({left}, {self.right}, {target});"
+        whole, last = (
+            f"product_of_rows<{n * of_row}, {self.inner}, {self.each}>{given}"
+            for n in (height, rows % height or height)
+        )
+        return whole if whole == last else f"if (end-first == {height}) {whole} else {last}"
+
+
 def _member(line: str) -> _Statement | None:
     """Return what can be done in blocks."""
-    fold = _FOLD.fullmatch(line)
+    fold, product = _FOLD.fullmatch(line), _PRODUCT.fullmatch(line)
     if fold is not None:
         return _Fold(line, fold[1], int(fold[2]), 0, *fold.groups()[2:])
+    if product is not None:
+        rows, inner, columns, left, right, target = product.groups()
+        return _Product(line, target, int(rows), int(columns), int(inner), left, right)
     line = _with_rows(line)
     outer = _OUTER.match(line)
     if outer is None:
@@ -273,7 +315,15 @@ def _member(line: str) -> _Statement | None:
         return None if any(_uses(onto[4], [target])) else _Columns(line, target, int(outer[1]), 0, each, onto[1])
     of_row = re.fullmatch(r"i0|\(i0\)\*(\d+)\+.*", index)
     width = int(of_row[1] or 1) if of_row else 0
-    return _Statement(line, target, int(outer[1]), width) if width >= each and not any(_uses(value, [target])) else None
+    folds = value.count(f"{target}[{index}]")
+    if folds != sum(1 for _ in _uses(value, [target])) or (folds and not any(_uses(index, [_innermost(line)]))):
+        return None
+    return _Statement(line, target, int(outer[1]), width) if width >= each or folds else None
+
+
+def _innermost(line: str) -> str:
+    """Return the variable of the innermost loop of a statement."""
+    return [name for name, _ in _INNER.findall(line)][-1]
 
 
 def _goes_across(value: str, inner: Sequence[tuple[str, str]]) -> bool:

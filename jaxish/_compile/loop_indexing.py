@@ -18,7 +18,6 @@ from .._core import operators
 from .loop_elements import EXPRESSIONS, filled
 from .loop_emitter import Emitter, carry_over
 from .loop_operators import OPERATORS, REDUCTIONS, name_of
-from .loop_unrolling import KEPT
 from .loop_values import Unsupported, Update, Value, broadcast, flat_index, in_buffer, loops_over, nest
 from .loop_views import RESHAPES
 
@@ -107,8 +106,8 @@ def put(x: Value, places: Sequence[Value | None], new: Value, adds: bool) -> Val
 
     def update(target: str, test: str) -> str:
         lets = "".join(f"const int64_t p{d} = {p}; " for d, p in zip(dims, positions(entry), strict=True))
-        loops = loops_over(inner, [x.shape[d] for d in rest]) + test
-        return f"{loops_over(entry, batch)}{{ {lets}{_within(x)}{loops}{target} = {combined(target, entry, inner)}; }}"
+        each = nest(inner, [x.shape[d] for d in rest], f"{test}{target} = {combined(target, entry, inner)};")
+        return f"{loops_over(entry, batch)}{{ {lets}{_within(x)}{each} }}"
 
     return _updated(x, update, index, load if math.prod(batch) == 1 else None)
 
@@ -132,7 +131,7 @@ def scattered(x: Value, dim: int, places: Value, new: Value, step: str | None = 
         outer = max([dim, *(d for d, e in enumerate(entry) if re.search(rf"\b{e}\b", found))]) + 1
         combine = _onto if outer == len(entry) else _combined
         each = f"{test}{target} = {combine(step, x.dtype, target, new.load(entry))};"
-        each = nest(entry[outer:], places.shape[outer:], each).replace("for (int e", f"{KEPT}for (int e")
+        each = nest(entry[outer:], places.shape[outer:], each)
         return (
             f"{loops_over(entry[:outer], places.shape[:outer])}{{ const int64_t p{dim} = {found}; {_within(x)}{each} }}"
         )

@@ -137,7 +137,8 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         value = view(tuple(meta.shape), _before_it_is_repeated(emitter, operand, meta.numel()), *rest)
     else:
         value = _computed(emitter, name, node, tuple(meta.shape), meta.dtype)
-        is_wanted = math.prod(value.shape) == 1 or (len(node.users) > 1 and not _is_short_test(value))
+        is_several_times = len(node.users) > 1 and not value.is_held and not _is_short_test(value)
+        is_wanted = math.prod(value.shape) == 1 or is_several_times
         if is_wanted and value.place is None:
             value = emitter.stored(value)
     is_expression = not value.is_held and value.place is None

@@ -18,7 +18,7 @@ from .loop_emitter import Emitter
 from .loop_indexing import is_first_slice, with_spare
 from .loop_operators import C_TYPES
 from .loop_ranges import within
-from .loop_values import Unsupported, Value, flat_index, loops_over
+from .loop_values import Unsupported, Value, flat_index, in_buffer, loops_over
 from .loop_views import reshape
 
 
@@ -39,7 +39,7 @@ def _joined(
         emitter.lines.append(f"{loops_over(index[:dim], shape[:dim])}{', '.join(stores)};")
     else:
         emitter.lines += [f"{loops_over(index, part.shape)}{store(index, part, start)};" for part, start in parts]
-    return Value(shape, dtype, lambda i: f"{target}[{flat_index(i, shape)}]")
+    return in_buffer(target, shape, dtype)
 
 
 def _cat(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, nodes: Sequence[fx.Node], dim: int = 0) -> Value:

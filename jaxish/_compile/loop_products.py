@@ -2,9 +2,13 @@
 
 A tile of rows by the numbers of one or a few vectors is summed up over the inner dimension, in order, and then written. Narrow rests are
 tiles of narrower vectors. Rows of a single column are dot products in several sums, which JAX's order is not, either.
+
+Of many rows and a small matrix, a layer's weights, each row is a product of its own: loop_blocks.py makes some of them at a time, between
+what makes the rows and what reads theirs.
 """
 
 import math
+import re
 from collections.abc import Sequence
 
 import torch
@@ -13,13 +17,16 @@ from .._core import machine
 from .loop_elements import element_of
 from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, kind_of
-from .loop_values import Unsupported, Value, in_buffer, is_in_order, strides
+from .loop_values import Unsupported, Value, beginning, in_buffer, is_in_order, strides
 
 # Multiplications of a product beyond which BLAS wins, earlier where it has many processors; and elements of the second factor that a
 # product brings in order, beyond which that takes longer than that the threads of BLAS wait for each other (1 to 2 us).
 _FEW_PRODUCTS = 1 << 20 if machine.cores() <= 2 else 1 << 18
 _MOST_PACKED = 1 << 13
 _OF_BLAS = (torch.float32, torch.float64)
+# Elements of the left factor or the product, beyond which passes over memory matter, and of a right factor that a processor's
+# first cache has room for.
+_MANY_OF_ROWS, _MOST_OF_WEIGHTS = 1 << 16, 1 << 12
 _MOST_PRODUCTS = 1 << 27
 
 
@@ -38,6 +45,14 @@ def _bmm(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, left: Val
         raise Unsupported(f"a product of {left.dtype} and {right.dtype}")
     left, right = _oriented(left, right)
     (batch, rows, inner), columns = left.shape, right.shape[-1]
+    emitter.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
+    array = re.fullmatch(r"(\w+)\[", beginning(left) or "")
+    if array and batch == 1 and goes_along_rows(rows, inner, columns, dtype):
+        first = emitter.in_order(right).load(["0"] * 3)
+        lines = emitter.lines_for(f"{array[1]} {first}")
+        name = emitter.declared(shape, dtype, lines)
+        lines.append(f"product_of_rows<{rows}, {inner}, {columns}>({array[1]}, &{first}, {name});")
+        return in_buffer(name, shape, dtype)
     by_blas = dtype in _OF_BLAS and (rows * inner * columns > _FEW_PRODUCTS or _is_long_turned(emitter, right))
     if not (_is_in_rows(left) or (columns > 1 and _is_in_rows(_turned(left)))):
         left = emitter.stored(left)
@@ -45,14 +60,24 @@ def _bmm(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, left: Val
         right = emitter.stored(right)
     lines = emitter.lines_for(f"{left.text} {right.text}")
     name, n = emitter.declared(shape, dtype, lines), emitter.new_name("n")
-    emitter.work += math.prod(shape) * inner // (32 if dtype.is_floating_point else 8)
-    moves = [*_moves(left), *_moves(right)]
-    sizes = [rows, inner, columns, *([] if moves == [inner, 1, columns, 1] else moves)]
-    function = f"{'large_product' if by_blas else 'product'}<{', '.join([C_TYPES[dtype], *map(str, sizes)])}>"
     places = (f"&{v.load([n, '0', '0'])}" for v in (left, right))
-    call = f"{function}({', '.join(places)}, {name}+{n}*{rows * columns})"
+    call = f"{_function(left, right, by_blas)}({', '.join(places)}, {name}+{n}*{rows * columns})"
     lines.append(f"for (int {n} = 0; {n} < {batch}; ++{n}) {call};")
     return in_buffer(name, shape, dtype)
+
+
+def goes_along_rows(rows: int, inner: int, columns: int, dtype: torch.dtype) -> bool:
+    """Tell whether a product is best made some rows at a time, as what is computed of its rows is."""
+    is_large = rows * max(inner, columns) > _MANY_OF_ROWS
+    return is_large and inner * columns <= _MOST_OF_WEIGHTS and dtype in _OF_BLAS
+
+
+def _function(left: Value, right: Value, by_blas: bool) -> str:
+    """Return the name of the function that multiplies one matrix of each."""
+    (_, rows, inner), columns = left.shape, right.shape[-1]
+    moves = [*_moves(left), *_moves(right)]
+    sizes = [rows, inner, columns, *([] if moves == [inner, 1, columns, 1] else moves)]
+    return f"{'large_product' if by_blas else 'product'}<{', '.join([C_TYPES[left.dtype], *map(str, sizes)])}>"
 
 
 def _oriented(left: Value, right: Value) -> tuple[Value, Value]:
@@ -249,5 +274,10 @@ static void product(const T* a, const T* b, T* out) {
       }
     }
   }
+}
+// A function of its own: within a loop over blocks GCC keeps the sums of a tile in memory, at half as much time again.
+template <int rows, int inner, int columns, class T>
+__attribute__((noinline)) static void product_of_rows(const T* a, const T* b, T* out) {
+  product<T, rows, inner, columns>(a, b, out);
 }
 """

@@ -131,7 +131,7 @@ def _along(
         f"const {C_TYPES[x.dtype]} now = {source.load(element)}; {step.replace('{result}', result)} }} "
         f"{end.replace('{result}', result)} }}"
     )
-    return Value(shape, dtype, lambda i: f"{name}[{flat_index(i, shape)}]")
+    return in_buffer(name, shape, dtype)
 
 
 def _place_of_most(

@@ -20,13 +20,15 @@ _KINDS = "|".join(map(re.escape, {*C_TYPES.values(), "int"}))
 _DECLARED = re.compile(
     rf"(?:const )?(?P<kind>{_KINDS})(?P<pointer>\* __restrict__(?: const)?)? (?P<name>\w+)(?P<array>\[\d*\])?(?: = .*)?;"
 )
+_LAMBDA = r"\{ return [^;{]*; \}"  # of a fold, whose parameters are a, b and r
 _LOOPS = re.compile(
-    r'(?:(?:_Pragma\("[^"]*"\) )?for \(int i\d+ = [^;{]*; [^;{]*; (?:one_by_one\(\), )?\+\+i\d+\) )+(?P<target>\w+)\[[^;{]*;'
+    r'(?:(?:_Pragma\("[^"]*"\) )?for \(int i\d+ = [^;{]*; [^;{]*; (?:one_by_one\(\), )?\+\+i\d+\) )+'
+    rf"(?P<target>\w+)\[(?:[^;{{]|{_LAMBDA})*;"
 )
 _BOUNDS = re.compile(r"for \(int i\d+ = (\d+); i\d+ < (\d+); ")
 # What is no function, type or number: a variable. Its name is that of nothing else in the function, but for those that count.
 _VARIABLE = re.compile(r"(?<![\w.])(?!i\d+\b)[A-Za-z_]\w*(?![\w(<:])")
-_WORDS = {*re.findall(r"\w+", _KINDS), "for", "true", "false", "NaN", "Inf", "GCC", "unroll", "ivdep"}
+_WORDS = {*re.findall(r"\w+", f"{_KINDS} for true false NaN Inf GCC unroll ivdep EACH return a b r")}
 
 
 class _Statement:

@@ -4,8 +4,9 @@ A training step of a deep network does the same in each layer and for each param
 hundred are left once pieces that are equal up to names count as one.
 
 Each node has a *level*, which never falls along the graph and rises where no piece may go on: at a node that stands alone,
-and where a number becomes part of an array (all parameters of a network are updated by the same few numbers). Nodes of one
-level that are connected are a piece: a path from a piece to itself has no other level, and so never leaves it.
+where a number becomes part of an array (all parameters of a network are updated by the same few numbers), and at each further
+product of rows (the layers of a network are alike). Nodes of one level that are connected are a piece: a path from a piece to
+itself has no other level, and so never leaves it.
 """
 
 import heapq
@@ -25,6 +26,7 @@ from .._core.nodes import storage_of
 from .._core.operators import aten
 from .._core.primitive import Primitive
 from . import layouts, loop_nodes, onednn
+from .loop_products import goes_along_rows
 
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
 _MOST_ELEMENTS = 1 << 24  # of an array: beyond, what a piece keeps to its end takes too much memory
@@ -34,7 +36,8 @@ _MOST_OF_MATRIX = 6 * 6
 _MANY, _TIMES = 100, 3  # nodes, and how often each is there, for which pieces are compiled in less time than a graph
 # Multiplications: some 0.4 ms, in which nothing can interrupt it. Beyond, a call of torch's does not matter.
 _MOST_OF_PRODUCT = 1 << 24
-_PRODUCTS = (aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default)
+_OF_MATRICES = (aten.mm.default, aten.bmm.default)
+_PRODUCTS = (*_OF_MATRICES, aten.mv.default, aten.dot.default)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,10 @@ class _Cut:
         largest = {node: max(map(_size, (node, *self._sources[node]))) for node in fitting}
         self._inner = {node for node, size in largest.items() if size <= _MOST_ELEMENTS}
         self._large = {node for node in self._inner if largest[node] > _MOST_OF_SMALL}
+        self._multiplied: set[fx.Node] = set()  # what is made of products of rows
+        for node, sources in self._sources.items():
+            if _multiplies_rows(node) or not self._multiplied.isdisjoint(sources):
+                self._multiplied.add(node)
         self._level = self._levels()
 
     def _is_number(self, node: fx.Node) -> bool:
@@ -157,7 +164,8 @@ class _Cut:
     def _may_be_in_piece(self, node: fx.Node) -> bool:
         if node.target is getitem:
             return node.args[0] in self._is_view
-        if operators.of(node.target).kind is operators.Kind.PRODUCT and not _multiplies_small_matrices(node):
+        is_product = operators.of(node.target).kind is operators.Kind.PRODUCT
+        if is_product and not (_multiplies_small_matrices(node) or _multiplies_rows(node)):
             return False
         return self._is_known(node)
 
@@ -187,7 +195,9 @@ class _Cut:
 
     def _rises(self, source: fx.Node, user: fx.Node) -> bool:
         """Tell whether no piece has both."""
-        return source not in self._inner or user not in self._inner or _size(source) <= 1 < _size(user)
+        if source not in self._inner or user not in self._inner or _size(source) <= 1 < _size(user):
+            return True
+        return source in self._multiplied and _multiplies_rows(user)
 
     def _levels(self) -> dict[fx.Node, int]:
         level: dict[fx.Node, int] = {}
@@ -273,6 +283,17 @@ def _size(node: fx.Node) -> int:
 def _multiplies_small_matrices(node: fx.Node) -> bool:
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
     return all(isinstance(v, Tensor) and math.prod(v.shape[-2:]) <= _MOST_OF_MATRIX for v in values)
+
+
+def _multiplies_rows(node: fx.Node) -> bool:
+    """Tell whether a node is a product that is made row by row, with what is computed of its rows."""
+    if node.target not in _OF_MATRICES:
+        return False
+    left, product = (graph.type_of(n) for n in (node.all_input_nodes[0], node))
+    if left is None or product is None or math.prod(left.shape[:-2]) != 1:
+        return False
+    rows, inner = left.shape[-2:]
+    return goes_along_rows(rows, inner, product.shape[-1], left.dtype)
 
 
 def _is_fused(node: fx.Node) -> bool:
