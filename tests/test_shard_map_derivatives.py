@@ -202,3 +202,60 @@ def test_sums_over_one_axis_of_two():
         return mapped(j, body, axes=("i", "k"), shape=(2, 2))(W, X)
 
     agree(program, weak=False)
+
+
+def talking(j, kind):
+    """A function whose rule of its own sums over the devices, or asks which one it is on."""
+    total = lambda x: j.lax.psum(x, "i")
+    if kind == "custom_vjp":
+        f = j.custom_vjp(lambda x: j.numpy.tan(total(x)))
+        f.defvjp(lambda x: (j.numpy.tan(total(x)), total(x)), lambda s, g: (total(g) * j.numpy.cos(s),))
+    else:
+        f = j.custom_jvp(lambda x: j.numpy.tan(total(x)))
+        f.defjvp(lambda primals, tangents: (f(*primals), total(tangents[0]) * j.lax.axis_index("i")))
+    return f
+
+
+WITHIN = {
+    "called": lambda j, f: f,
+    "checkpoint": lambda j, f: j.checkpoint(f),
+    "scan": lambda j, f: lambda x: j.lax.scan(lambda c, _: (f(c) / 2, c), x, None, length=2)[0],
+    "cond": lambda j, f: lambda x: j.lax.cond(j.lax.axis_index("i") >= 0, f, j.numpy.sin, x),
+}
+
+
+@pytest.mark.parametrize("how", ["shard_map", "pmap"])
+@pytest.mark.parametrize("within", WITHIN)
+@pytest.mark.parametrize("kind", ["custom_vjp", "custom_jvp"])
+def test_rules_of_users_know_the_devices_whenever_they_run(kind, within, how):
+    x = np.arange(4, dtype=np.float32) / 10
+
+    def program(j):
+        f = WITHIN[within](j, talking(j, kind))
+        if how == "pmap":
+            g = j.pmap(f, axis_name="i")
+        else:
+            part, mesh = j.sharding.PartitionSpec("i"), j.sharding.Mesh(np.array(j.devices()[:4]), ("i",))
+            g = j.shard_map(f, mesh=mesh, in_specs=part, out_specs=part, check_vma=False)
+        jitted = lambda x: j.jit(g)(x).sum()
+        return j.grad(jitted)(x), j.jit(j.grad(jitted))(x), j.vmap(j.grad(jitted))(np.stack([x, 2 * x]))
+
+    agree(program, rtol=1e-4)
+
+
+@pytest.mark.parametrize("how", ["shard_map", "pmap", "vmap"])
+def test_the_axis_of_a_rule_is_that_of_the_devices_and_not_of_examples(how):
+    x = np.arange(8, dtype=np.float32).reshape(4, 2) / 10
+
+    def program(j):
+        f = j.custom_jvp(lambda x: j.lax.psum(x * x, "i") * x)
+        f.defjvp(lambda primals, tangents: (f(*primals), j.lax.psum(tangents[0], "i") * primals[0]))
+        examples = lambda x: j.vmap(j.vmap(f))(j.numpy.stack([x, x / 2, 3 * x])).sum(0)
+        if how == "shard_map":
+            part, mesh = j.sharding.PartitionSpec("i"), j.sharding.Mesh(np.array(j.devices()[:4]), ("i",))
+            g = j.shard_map(lambda x: examples(x[0])[None], mesh=mesh, in_specs=part, out_specs=part, check_vma=False)
+        else:
+            g = {"pmap": j.pmap, "vmap": j.vmap}[how](examples, axis_name="i")
+        return [j.jvp(h, (x,), (np.cos(x),))[1] for h in (g, j.jit(g))], j.grad(lambda x: (g(x) ** 2).sum())(x)
+
+    agree(program, rtol=1e-4)

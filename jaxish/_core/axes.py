@@ -8,8 +8,8 @@ levels around it aside and counts its own from one again; sizes are visible from
 import functools
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -85,7 +85,10 @@ def _mapped(
     level = functorch.vmap_increment_nesting(size, "different")
     try:
         slices = [t if d is None else functorch.add_batch_dim(t, d, level) for t, d in zip(tensors, dims, strict=True)]
-        with nullcontext() if name is None and not spmd else bound(name, size, level, spmd):
+        # Rules run with the levels above theirs put aside, and count their own from there on: that a level has no name
+        # is said where others have, lest it has the name of one that is put aside.
+        is_plain = name is None and not spmd and not _frames.stack
+        with nullcontext() if is_plain else bound(name, size, level, spmd):
             return [functorch.unwrap_batched(out, level) for out in function(*slices)]
     finally:
         functorch.vmap_decrement_nesting()
@@ -252,6 +255,29 @@ def _frame_at(level: int) -> Frame | None:
     return next((f for f in reversed(_frames.stack) if f.level == level and f.trace is trace), None)
 
 
+def remembered() -> Callable[[], AbstractContextManager[None]]:
+    """Return what binds the names that are bound now within a block that runs later, as far as they are not bound there.
+
+    No level maps them: what is traced there is mapped when it is there.
+    """
+    frames = [replace(frame, level=None, trace=None) for frame in _frames.stack if frame.name is not None]
+    names = _frames.of_devices, _frames.checked
+
+    @contextmanager
+    def bound_again() -> Iterator[None]:
+        before = _frames.stack, _frames.of_devices, _frames.checked
+        known = {frame.name for frame in _frames.stack}
+        _frames.stack = [*(frame for frame in frames if frame.name not in known), *_frames.stack]
+        _frames.of_devices, _frames.checked = _frames.of_devices | names[0], _frames.checked | names[1]
+        try:
+            yield
+        finally:
+            _frames.stack, _frames.of_devices, _frames.checked = before
+
+    return bound_again if frames else nullcontext
+
+
 def environment() -> tuple[tuple[Hashable, int, bool], ...]:
     """Return the bound names, outermost first, with what a traced function depends on: their sizes, and `checked`."""
-    return tuple((frame.name, frame.size, frame.checked) for frame in _frames.stack)
+    named = (frame for frame in _frames.stack if frame.name is not None or frame.spmd)
+    return tuple((frame.name, frame.size, frame.checked) for frame in named)

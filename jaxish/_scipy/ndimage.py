@@ -39,7 +39,7 @@ def _rounded(t: Tensor) -> Tensor:
 
 
 def _index(t: Tensor) -> Tensor:
-    return convert(t, torch.int32).to(torch.int64)
+    return convert(t, torch.int32)
 
 
 def _nodes(coordinate: Tensor, order: int) -> list[tuple[Tensor, Tensor]]:

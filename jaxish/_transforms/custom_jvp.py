@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import config, derived, dtypes, errors, functorch, graph, levels, tree
+from .._core import axes, config, derived, dtypes, errors, functorch, graph, levels, tree
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.avals import ShapedArray, zeros_of
 from .._core.graph import Graph, TensorType
@@ -239,7 +239,7 @@ class custom_jvp(CustomFunction):
         self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, program: Program | None = None
     ) -> Callable[..., tuple[Output, list[Tensor | None]]]:
         """Return the rule as a function of tensors. What `program` returns, if given, is what it is to return."""
-        kinds, x64 = [a.kind for a in arrays], config.enable_x64.value
+        kinds, x64, axes_bound = [a.kind for a in arrays], config.enable_x64.value, axes.remembered()
 
         def rule(primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> tuple[Output, list[Tensor | None]]:
             if config.enable_x64.value is not x64:  # a program may be differentiated later
@@ -247,7 +247,8 @@ class custom_jvp(CustomFunction):
                     return rule(primals, tangents)
             handles = arrays_from(primals, kinds)
             directions = [tangent_argument(t, h, self.symbolic_zeros) for t, h in zip(tangents, handles, strict=True)]
-            pair = self.jvp(*nondiff, spec.unflatten(handles), spec.unflatten(directions))
+            with axes_bound():
+                pair = self.jvp(*nondiff, spec.unflatten(handles), spec.unflatten(directions))
             return self._checked(pair, program)
 
         return rule

@@ -192,11 +192,14 @@ class custom_vjp(CustomFunction):
                 return self._concrete(concrete, nondiff, arrays, spec, perturbed)
         tensors = [*map(tensor_of, arrays), *handles]
 
-        level = differentiating_level()
+        level, axes_bound = differentiating_level(), axes.remembered()
 
         def forward(perturbed: tuple[bool, ...]) -> tuple[Program, tuple[_ForwardRule, Output]]:
             what = f"fwd {perturbed}" if self.symbolic_zeros else "fwd"
-            return self._cached(what, nondiff, arrays, spec, lambda: self._forward(nondiff, arrays, spec, perturbed))
+            with axes_bound():  # a program may be differentiated later
+                return self._cached(
+                    what, nondiff, arrays, spec, lambda: self._forward(nondiff, arrays, spec, perturbed)
+                )
 
         if level is not None:
             call, output = forward(_perturbed(tensors, level))[1]
