@@ -217,3 +217,14 @@ def test_loops_with_different_collectives_are_different_code():
     jaxprs = [j.make_jaxpr(loop(n), axis_env=[("i", 2)])(np.float32(1)) for n in ("psum", "pmax")]
     bodies = [graph_of(next(e.params["jaxpr"] for e in p.eqns if e.primitive.name == "scan")) for p in jaxprs]
     assert graph_identity(bodies[0]) != graph_identity(bodies[1])
+
+
+@pytest.mark.parametrize("name", ["psum", "pmean", "ppermute"])
+def test_what_is_called_outside_of_its_axis_is_named(name):
+    def first_words(j):
+        given = ([(0, 1)],) if name == "ppermute" else ()
+        with pytest.raises(NameError) as found:
+            j.jit(lambda x: getattr(j.lax, name)(x, "rows", *given))(V)
+        return str(found.value).split(" under ")[0]
+
+    assert first_words(jaxish) == first_words(jax)

@@ -1,5 +1,6 @@
 """Typed keys: arrays that are moved like any others, compared, and computed with by nothing."""
 
+import operator
 import pickle
 from contextlib import ExitStack
 
@@ -197,6 +198,13 @@ def test_the_error_names_both_dtypes():
         jaxish.random.key(0) + 1
     with pytest.raises(TypeError, match=r"add does not accept dtype key<fry>\."):  # as JAX says it
         jaxish.random.key(0) + jaxish.random.key(0)
+    for unary, name in ((operator.neg, "neg"), (abs, "abs")):
+        with pytest.raises(TypeError, match=rf"{name} does not accept dtype key<fry>\."):  # as JAX says it
+            unary(jaxish.random.key(0))
+
+
+def test_the_identity_takes_keys():
+    agree(lambda j: j.random.key_data(j.nn.identity(j.random.key(1))))
 
 
 def test_what_a_key_array_says_of_itself():

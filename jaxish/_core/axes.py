@@ -208,9 +208,9 @@ def varying(tensor: Tensor) -> frozenset[Hashable]:
     return frozenset(found)
 
 
-def axis_size(name: Hashable) -> int:
-    """Return the size of a bound axis. Raises `NameError` when the name is not bound."""
-    return _frame(name).size
+def axis_size(name: Hashable, function: str = "the function") -> int:
+    """Return the size of a bound axis for a `function`. Raises `NameError` when the name is not bound."""
+    return _frame(name, function).size
 
 
 def lane_index(name: Hashable, device: torch.device) -> Tensor | None:
@@ -219,7 +219,7 @@ def lane_index(name: Hashable, device: torch.device) -> Tensor | None:
     It belongs to the level that maps the axis, so that a trace inside that level captures it. None where no vmap does.
     Raises `NameError` when the name is not bound.
     """
-    frame = _frame(name)
+    frame = _frame(name, "axis_index")
     if frame.level is None:
         return None
     with graph.recording_in(frame.trace):
@@ -227,13 +227,13 @@ def lane_index(name: Hashable, device: torch.device) -> Tensor | None:
     return functorch.add_batch_dim(indices, 0, frame.level)
 
 
-def _frame(name: Hashable) -> Frame:
+def _frame(name: Hashable, function: str = "the function") -> Frame:
     for frame in reversed(_frames.stack):
         if frame.name == name:
             return frame
     known = ", ".join(repr(f.name) for f in _frames.stack if f.name is not None) or "none"
     raise NameError(
-        f"Found an unbound axis name: {name}. To fix this, please call the function under `jax.shard_map`, or under "
+        f"Found an unbound axis name: {name}. To fix this, please call {function} under `jax.shard_map`, or under "
         f"`jax.vmap` with axis_name=. The names bound here are: {known}."
     )
 

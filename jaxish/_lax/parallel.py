@@ -89,7 +89,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Sequence[Sequence[int]] |
         return x
     groups = _groups(axis_index_groups, names)
     named, positions = _partition(names)
-    count = len(groups[0]) if groups is not None else math.prod(map(axes.axis_size, named))
+    count = len(groups[0]) if groups is not None else math.prod(_sizes("psum", named))
 
     def total(leaf: Any) -> Any:
         if not positions and isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic):
@@ -113,6 +113,10 @@ def _multiple(leaf: Any, count: int) -> Any:
     return np.asarray(count, leaf.dtype) * leaf
 
 
+def _sizes(function: str, names: Sequence[Hashable]) -> list[int]:
+    return [axes.axis_size(name, function) for name in names]
+
+
 def _partition(names: Sequence[Any]) -> tuple[list[Hashable], list[int]]:
     return [n for n in names if not isinstance(n, int)], [n for n in names if isinstance(n, int)]
 
@@ -123,7 +127,7 @@ def _reduced(kind: Any, array: Array, named: Sequence[Hashable], groups: Groups 
         if kind is PSum and name in sums_of(tensor)[0]:  # the sum that is left to be made
             tensor = _typed(tensor, [name], None)
             continue
-        (tensor,) = kind(name, axes.axis_size(name), groups)(tensor)
+        (tensor,) = kind(name, axes.axis_size(name, kind.__name__), groups)(tensor)
     return Array(tensor, array.weak_type)
 
 
@@ -172,7 +176,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """
     bound = [name for name, *_ in axes.environment()]
     names = tuple(sorted(_names(axis_name), key=lambda name: bound.index(name) if name in bound else -1))
-    name, size = names[0] if len(names) == 1 else names, axis_size(names)
+    name, size = names[0] if len(names) == 1 else names, math.prod(_sizes("ppermute", names))
     sources: list[int | None] = [None] * size
     pairs = [(int(s), int(d)) for s, d in perm]
     for source, destination in pairs:
@@ -222,7 +226,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     """Return the operand of lane `source` on every lane. Raises `ValueError` when there is no such lane."""
     (name,) = _single("pbroadcast", axis_name)
-    size = axes.axis_size(name)
+    size = axes.axis_size(name, "pbroadcast")
     if not 0 <= source < size:
         raise ValueError(f"pbroadcast: source {source} is out of range for the axis {name!r} of size {size}")
 
@@ -278,7 +282,7 @@ def all_gather(
 def _gathered(t: Tensor, names: tuple[Any, ...], dim: int, groups: Groups | None, tiled: bool, to: str) -> Tensor:
     rank = t.dim()
     for name in reversed(names):
-        (t,) = _gather(name, to)(name, axes.axis_size(name), groups)(t, _lane(name))
+        (t,) = _gather(name, to)(name, axes.axis_size(name, "all_gather"), groups)(t, _lane(name))
     leading = t.dim() - rank
     # The lanes of several axes count as of one, the first name's slowest.
     t = t.flatten(0, leading - 1).movedim(0, dim) if leading else t
@@ -304,7 +308,7 @@ def psum_scatter(
     """
     names = _names(axis_name)
     groups = _equal_groups(axis_index_groups, names)
-    sizes = [axes.axis_size(name) for name in names]
+    sizes = _sizes("reduce_scatter", names)
     count = math.prod(group_size(s, groups) for s in sizes)
 
     def scattered(leaf: Any) -> Array:
@@ -363,7 +367,7 @@ def all_to_all(
     """
     names = _names(axis_name)
     groups = _equal_groups(axis_index_groups, names)
-    sizes = [axes.axis_size(name) for name in names]
+    sizes = _sizes("all_to_all", names)
     count = math.prod(group_size(s, groups) for s in sizes)
 
     def exchanged(leaf: Any) -> Array:

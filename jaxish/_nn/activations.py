@@ -15,7 +15,7 @@ from .._core.operations import keeps_calls
 from .._core.promotion import promote, promote_inexact, tensor
 from .._core.typing import ArrayLike
 from .._lax.elementwise import select
-from .._lax.operands import INEXACT, NUMBER, check_accepted, operand
+from .._lax.operands import INEXACT, NUMBER, array_of, check_accepted, operand
 from .._lax.transcendental import logistic
 from .._numpy.arguments import check_shapes, int_dtype
 from .._numpy.creation import zeros_like
@@ -77,8 +77,8 @@ def _clip(x: Tensor, low: float, high: float) -> Tensor:
 
 @shown_as_jit()
 def identity(x: ArrayLike) -> Array:
-    """Return `x` as an array."""
-    return Array(tensor("identity", x), as_array(x)._weak)
+    """Return `x` as an array, which may have any dtype."""
+    return x if isinstance(x, Array) else array_of("identity", x)
 
 
 def relu(x: ArrayLike) -> Array:

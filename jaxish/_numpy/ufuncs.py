@@ -99,8 +99,8 @@ def _is_mask(x: Any) -> TypeGuard[Array | np.ndarray]:
 @unary_ufunc
 def negative(x: ArrayLike, /) -> Array:
     """Return -x, element by element. Raises `TypeError` for booleans."""
-    (a,), weak = promote("negative", x)
-    _refuse("negative", a, "b")
+    (a,), weak = promote("neg", x)
+    _refuse("neg", a, "b")
     return Array(unsigned.neg(a), weak)
 
 
@@ -254,7 +254,7 @@ def reciprocal(x: ArrayLike, /) -> Array:
 
 def absolute(x: ArrayLike, /) -> Array:
     """Return the absolute value of x: real for complex numbers, x itself for booleans."""
-    (a,), weak = promote("absolute", x)
+    (a,), weak = promote("abs", x)
     return Array(a if a.dtype is torch.bool else arithmetic.absolute(a), weak)
 
 
