@@ -259,3 +259,57 @@ def test_the_axis_of_a_rule_is_that_of_the_devices_and_not_of_examples(how):
         return [j.jvp(h, (x,), (np.cos(x),))[1] for h in (g, j.jit(g))], j.grad(lambda x: (g(x) ** 2).sum())(x)
 
     agree(program, rtol=1e-4)
+
+
+OF_COTANGENTS = {
+    "the same": lambda j, g: g,
+    "summed": lambda j, g: j.lax.psum(g, "i"),
+    "times the index": lambda j, g: g * j.lax.axis_index("i"),
+}
+
+
+@pytest.mark.parametrize("how", ["shard_map", "jitted shard_map", "pmap"])
+@pytest.mark.parametrize("name", OF_COTANGENTS)
+def test_rules_get_the_cotangents_of_their_own_device(name, how):
+    """Without types that tell what varies: also where a value is the same for all devices, as a sum over them is."""
+    x = np.arange(1, 5, dtype=np.float32) / 10
+
+    def program(j):
+        f, same = (j.custom_vjp(g) for g in (lambda x: j.lax.psum(x, "i"), lambda x: x))
+        f.defvjp(lambda x: (j.lax.psum(x, "i"), None), lambda _, g: (OF_COTANGENTS[name](j, g),))
+        same.defvjp(lambda x: (x, None), lambda _, g: (OF_COTANGENTS[name](j, g),))
+        bodies = [
+            f,
+            lambda x: f(x) * x,
+            lambda x: j.jit(f)(x) * x,
+            lambda x: j.lax.psum(f(x) * x, "i"),
+            lambda x: f(j.lax.psum(x, "i")) * x,
+            lambda x: same(j.lax.psum(x, "i")) * x,
+            lambda x: j.checkpoint(f)(x) * x,
+            lambda x: j.lax.scan(lambda c, _: (c + f(c) * x / 9, None), x, None, length=2)[0],
+        ]
+        part, mesh = j.sharding.PartitionSpec("i"), j.sharding.Mesh(np.array(j.devices()[:4]), ("i",))
+        over = lambda body: j.shard_map(body, mesh=mesh, in_specs=part, out_specs=part, check_vma=False)
+        way = {
+            "shard_map": over,
+            "jitted shard_map": lambda body: j.jit(over(body)),
+            "pmap": lambda body: j.pmap(body, axis_name="i"),
+        }[how]
+        weights = np.arange(1, 5, dtype=np.float32)
+        return [j.grad(lambda x, g=g: (g(x) * weights).sum())(x) for g in map(way, bodies)]
+
+    agree(program, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", OF_COTANGENTS)
+def test_rules_under_vmap_get_one_cotangent_for_what_is_the_same_for_all(name):
+    x = np.arange(1, 5, dtype=np.float32) / 10
+
+    def program(j):
+        f = j.custom_vjp(lambda x: j.lax.psum(x, "i"))
+        f.defvjp(lambda x: (j.lax.psum(x, "i"), None), lambda _, g: (OF_COTANGENTS[name](j, g),))
+        bodies = [f, lambda x: f(x) * x, lambda x: j.jit(f)(x) * x]
+        mapped = [j.vmap(body, axis_name="i") for body in bodies]
+        return [j.jit(j.grad(lambda x, g=g: (g(x) * np.arange(1, 5)).sum()))(x) for g in mapped]
+
+    agree(program, rtol=1e-4)

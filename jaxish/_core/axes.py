@@ -197,6 +197,11 @@ def checked_axes() -> Axes:
     return [(f.name, f.size) for f in _frames.stack if f.checked]
 
 
+def unchecked_devices() -> Axes:
+    """Return the names and sizes of the axes of devices along which no type tells what varies."""
+    return [(f.name, f.size) for f in _frames.stack if f.name in _frames.of_devices and not f.checked]
+
+
 def varying(tensor: Tensor) -> frozenset[Hashable]:
     """Return the names of the axes along which the type of a tensor tells that it varies, as far as this trace maps them."""
     found: set[Hashable] = set()
@@ -214,13 +219,13 @@ def axis_size(name: Hashable, function: str = "the function") -> int:
 
 
 def lane_index(name: Hashable, device: torch.device) -> Tensor | None:
-    """Return the index of each lane along a bound axis, an int32 scalar that differs between the lanes.
+    """Return the index of each lane along an axis, an int32 scalar that differs between the lanes.
 
-    It belongs to the level that maps the axis, so that a trace inside that level captures it. None where no vmap does.
-    Raises `NameError` when the name is not bound.
+    It belongs to the level that maps the axis, so that a trace inside that level captures it. None where no level maps it,
+    and in a trace that may not capture it.
     """
-    frame = _frame(name, "axis_index")
-    if frame.level is None:
+    frame = next((f for f in reversed(_frames.stack) if f.name == name), None)
+    if frame is None or frame.level is None or not graph.may_capture(frame.trace):
         return None
     with graph.recording_in(frame.trace):
         indices = torch.arange(frame.size, dtype=torch.int32, device=device)
@@ -277,7 +282,7 @@ def remembered() -> Callable[[], AbstractContextManager[None]]:
     return bound_again if frames else nullcontext
 
 
-def environment() -> tuple[tuple[Hashable, int, bool], ...]:
-    """Return the bound names, outermost first, with what a traced function depends on: their sizes, and `checked`."""
+def environment() -> tuple[tuple[Hashable, int, bool, bool], ...]:
+    """Return the bound names, outermost first, with what a traced function depends on: sizes, `checked`, and whether they are devices."""
     named = (frame for frame in _frames.stack if frame.name is not None or frame.spmd)
-    return tuple((frame.name, frame.size, frame.checked) for frame in named)
+    return tuple((frame.name, frame.size, frame.checked, frame.name in _frames.of_devices) for frame in named)

@@ -110,6 +110,12 @@ def current_trace() -> "Trace | None":
     return stack[-1] if stack else None
 
 
+def may_capture(outer: "Trace | None") -> bool:
+    """Tell whether the traces of this thread within `outer` may capture what belongs to that one."""
+    stack = _traces.stack
+    return all(trace.captures for trace in stack[stack.index(outer) + 1 if outer in stack else 0 :])
+
+
 def is_tracing() -> bool:
     """Tell whether a trace is active in this thread."""
     return bool(tracing) and bool(_traces.stack)

@@ -196,8 +196,7 @@ class Forward(Primitive):
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         name = popped_axis()
         body, out_dims = derived.mapped(self.body, dims, size, name)
-        typed = self.by_user and axes.is_checked(name)
-        rule = mapped_rule(self.rule, dims, out_dims[: self.count], out_dims[self.count :], size, name, typed)
+        rule = mapped_rule(self.rule, dims, out_dims[: self.count], out_dims[self.count :], size, name, self.by_user)
         return Forward(body, self.count, rule, self.level, self.ordinary, self.name, self.by_user)(*inputs), out_dims
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -379,22 +378,22 @@ def seed_of(cotangent: Tensor | None, type: TensorType) -> Tensor:
 
 
 def mapped_rule(
-    rule: Rule, dims: Dims, out_dims: Dims, saved_dims: Dims, size: int, name: Hashable | None, typed: bool = False
+    rule: Rule, dims: Dims, out_dims: Dims, saved_dims: Dims, size: int, name: Hashable | None, by_user: bool
 ) -> Rule:
     """Return `rule` mapped over a batch: primals along `dims`, residuals along `saved_dims`, cotangents along `out_dims`.
 
     The cotangent of a primal that is the same for the whole batch is the sum over the batch; so that of a result that is the
-    same for the whole batch is given to the first of it only. A rule that is `typed` gets it everywhere, and what it gives
-    for such a primal is summed if it varies.
+    same for the whole batch is given to the first of it only. A user's rule gets it everywhere, and what it gives for such a
+    primal is summed if it varies, as in JAX: it may be a sum over the batch, by a collective.
     """
 
     def mapped(
         primals: Sequence[Tensor], residuals: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
-        if typed:
+        if by_user:
             lists, all_dims = (primals, residuals, cotangents), [*dims, *saved_dims, *out_dims]
             found = _mapped_optional(rule, lists, all_dims, size, name)
-            return [None if f is None else _in_typed_place_of(*f, d, size) for f, d in zip(found, dims, strict=True)]
+            return [None if f is None else _summed_in_place_of(*f, d, size) for f, d in zip(found, dims, strict=True)]
         lists = (primals, residuals, [_of_batch(c, d, size) for c, d in zip(cotangents, out_dims, strict=True)])
         all_dims = [*dims, *saved_dims, *[0] * len(cotangents)]
         found = map_optional(rule, lists, all_dims, size, name)
@@ -415,7 +414,7 @@ def _in_place_of(cotangent: Tensor | None, dim: int | None) -> Tensor | None:
     return cotangent.sum(0) if dim is None else cotangent.movedim(0, dim)
 
 
-def _in_typed_place_of(cotangent: Tensor, found: int | None, dim: int | None, size: int) -> Tensor:
+def _summed_in_place_of(cotangent: Tensor, found: int | None, dim: int | None, size: int) -> Tensor:
     if dim is None:
         return cotangent if found is None else cotangent.sum(found)
     return batch_front(cotangent, found, size).movedim(0, dim)

@@ -9,15 +9,38 @@ sum over the devices is such a sum. `spread` and `gathered` go from the one to t
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import unsigned
+from . import axes, graph, unsigned
 from .axes import Axes
 from .graph import TensorType
 from .primitive import Dims, Primitive, popped_axis
+
+
+class AxisIndex(Primitive):
+    """The index of the lane along an axis: it has a value where a level maps the axis, and stands in graphs that none maps yet."""
+
+    __name__ = "axis_index"
+
+    def __init__(self, axis: Hashable, device: torch.device) -> None:
+        self.axis, self.device = axis, device
+
+    def equation(self) -> tuple[str, dict[str, Any]]:
+        return self.__name__, {"axis_name": self.axis}
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType((), torch.int32, self.device)]
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        index = axes.lane_index(self.axis, self.device)
+        return super().__call__() if index is None else [graph.lift(index) if graph.tracing else index]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        raise RuntimeError(f"axis_index({self.axis!r}) has no value: the axis has a size, but no lanes.")
 
 
 class _OfType(Primitive):
@@ -106,4 +129,20 @@ def gathered(cotangents: Sequence[Tensor], marks: Sequence[Tensor], names: Axes)
     found = list(cotangents)
     for name, size in names:
         found = [_Gather(name, size)(c, m)[0] for c, m in zip(found, marks, strict=True)]
+    return found
+
+
+def varied(values: Sequence[Tensor], names: Axes) -> list[Tensor]:
+    """Return values as ones that vary along these axes, which levels map."""
+    found = list(values)
+    for name, size in names:
+        found = [Vary(name, size)(v, *AxisIndex(name, v.device)())[0] for v in found]
+    return found
+
+
+def varied_as(values: Sequence[Tensor], others: Sequence[Tensor], names: Axes) -> list[Tensor]:
+    """Return values as ones that vary along these axes as one of the others does."""
+    found = list(values)
+    for name, size in names if others else ():
+        found = [Vary(name, size)(v, mark(*others))[0] for v in found]
     return found

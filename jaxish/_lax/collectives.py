@@ -212,24 +212,6 @@ class AllToAll(Collective):
         return self
 
 
-class AxisIndex(Primitive):
-    """The index of the lane along an axis that has a size, but no level (make_jaxpr's axis_env)."""
-
-    __name__ = "axis_index"
-
-    def __init__(self, axis: Hashable, device: torch.device) -> None:
-        self.axis, self.device = axis, device
-
-    def equation(self) -> tuple[str, dict[str, Any]]:
-        return self.__name__, {"axis_name": self.axis}
-
-    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
-        return [TensorType((), torch.int32, self.device)]
-
-    def run(self, *inputs: Tensor) -> list[Tensor]:
-        raise RuntimeError(f"axis_index({self.axis!r}) has no value: the axis has a size, but no lanes.")
-
-
 def group_size(size: int, groups: Groups | None) -> int:
     """Return how many lanes act together."""
     return size if groups is None else len(groups[0])

@@ -17,12 +17,11 @@ from .._core.array import Array, as_array, default_torch_device, from_kind, tens
 from .._core.dimensions import canonical_axis
 from .._core.operations import shown_as
 from .._core.promotion import convert
-from .._core.varying import Vary
+from .._core.varying import AxisIndex, Vary
 from .._devices.constraint import sums_of, with_sums
 from .collectives import (
     AllGather,
     AllToAll,
-    AxisIndex,
     Groups,
     PMax,
     PMin,
@@ -69,9 +68,8 @@ def _equal_groups(axis_index_groups: Any, names: Sequence[Hashable]) -> Groups |
 
 
 def _lane(name: Hashable) -> Tensor:
-    device = default_torch_device()
-    index = axes.lane_index(name, device)
-    return AxisIndex(name, device)()[0] if index is None else tensor_of(Array(index))
+    axes.axis_size(name, "axis_index")  # which is bound
+    return AxisIndex(name, default_torch_device())()[0]
 
 
 # -------------------------------------------------------------------------------------------------------- reductions

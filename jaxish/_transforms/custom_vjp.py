@@ -20,7 +20,7 @@ from .._core.primitive import Dims, Primitive, conjugate, differentiable, popped
 from .._core.refs import Ref, RefArgument, check_aliases, references, returned
 from .._core.residuals import Forward, Rule, differentiating_level, mapped_rule
 from .._core.tree import flatten
-from .._core.varying import gathered, mark, spread
+from .._core.varying import gathered, mark, spread, varied, varied_as
 from .custom_function import (
     CustomFunction,
     SymbolicZero,
@@ -134,9 +134,15 @@ class _ForwardRule:
         """Return the rule mapped over a batch of arguments; what it captured is the same for all."""
         dims = (*[None] * len(self.program.closed.captured), *argument_dims)
         body, out_dims = derived.mapped(self.body, dims, size, name)
-        typed = axes.is_checked(name)
-        rule = mapped_rule(self.rule, dims, out_dims[: self.count], out_dims[self.count :], size, name, typed)
+        rule = mapped_rule(self.rule, dims, out_dims[: self.count], out_dims[self.count :], size, name, by_user=True)
         return replace(self, body=body, rule=rule)
+
+
+def _per_device(result: Output, arguments: Any) -> list[Array]:
+    """Return the result of a function as one that varies over devices as its arguments do, where no type tells what varies."""
+    leaves = [x for x in tree.flatten(arguments)[0] if isinstance(x, Array) and differentiable(x._tensor.dtype)]
+    values = varied_as(result.tensors, [*map(tensor_of, leaves)], axes.unchecked_devices())
+    return arrays_from(values, result.kinds)
 
 
 class custom_vjp(CustomFunction):
@@ -190,7 +196,9 @@ class custom_vjp(CustomFunction):
                 return self._passed_by(concrete, nondiff, arrays, spec)
             if differentiating_level() == (concrete, True):
                 return self._concrete(concrete, nondiff, arrays, spec, perturbed)
-        tensors = [*map(tensor_of, arrays), *handles]
+        # Where no type tells what varies, a rule is given what one device has.
+        devices = axes.unchecked_devices()
+        tensors = [*varied([*map(tensor_of, arrays)], devices), *handles]
 
         level, axes_bound = differentiating_level(), axes.remembered()
 
@@ -277,7 +285,14 @@ class custom_vjp(CustomFunction):
         check_aliases(found, names, lambda: described(self.fun), "custom_vjp")
 
     def _body(self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any) -> Program:
-        return self._trace(lambda *xs: self.fun(*self._merge(nondiff, xs)), arrays, spec)
+        def function(*xs: Any) -> Any:
+            result = self.fun(*self._merge(nondiff, xs))
+            if not axes.unchecked_devices():
+                return result
+            output = Output(result, name_of(self.fun))
+            return output.spec.unflatten(_per_device(output, xs))
+
+        return self._trace(function, arrays, spec)
 
     def _forward(
         self, nondiff: Sequence[Any], arrays: Sequence[Array], spec: Any, perturbed: Sequence[bool]
@@ -286,8 +301,13 @@ class custom_vjp(CustomFunction):
         outputs: list[tuple[Output, _Residuals]] = []
 
         def fwd(*xs: Any) -> Any:
-            outputs.append(self._ran(nondiff, xs, spec, perturbed))
-            return [array for part in outputs[-1] for array in part.arrays]
+            result, residuals = self._ran(nondiff, xs, spec, perturbed)
+            outputs.append((result, residuals))
+            given = [
+                tensor_of(x) for x in tree.flatten(xs)[0] if isinstance(x, Array) and differentiable(x._tensor.dtype)
+            ]
+            values = varied_as(result.tensors, given, axes.unchecked_devices())
+            return [*arrays_from(values, result.kinds), *residuals.arrays]
 
         program = self._trace(fwd, arrays, spec)
         result, residuals = outputs[-1]
