@@ -754,3 +754,14 @@ def test_all_results_of_a_rule_have_tangents():
         return [g(XS[1]) for h in (loss, j.jit(loss), looped) for g in (j.grad(h), j.jit(j.grad(h)))]
 
     agree(program, rtol=1e-5)
+
+
+@pytest.mark.parametrize("y", [3, True, np.arange(2)])
+def test_rules_in_a_scan_that_carries_integers(y):
+    def program(j):
+        f = j.custom_vjp(lambda x: x)
+        f.defvjp(lambda x: (x, None), lambda _, g: ((g[0] * 2, None),))
+        looped = lambda x, y: j.lax.scan(lambda c, _: (f(c), None), (x, y), None, length=2)[0][0]
+        return j.grad(looped)(3.0, y), j.jit(j.grad(looped))(3.0, y)
+
+    agree(program)

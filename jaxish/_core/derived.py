@@ -209,7 +209,7 @@ def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
     written: set[int] = set()  # memory that what is reached was written into
     for node in nodes.nodes:
         if node.target is operator.getitem and node.args[0] in results:
-            if node.args[1] in results[node.args[0]]:
+            if node.args[1] in results[node.args[0]] and not _is_constant(node):
                 found.add(node)
         elif _is_constant(node):
             continue
