@@ -308,7 +308,8 @@ def test_rules_under_vmap_get_one_cotangent_for_what_is_the_same_for_all(name):
     def program(j):
         f = j.custom_vjp(lambda x: j.lax.psum(x, "i"))
         f.defvjp(lambda x: (j.lax.psum(x, "i"), None), lambda _, g: (OF_COTANGENTS[name](j, g),))
-        bodies = [f, lambda x: f(x) * x, lambda x: j.jit(f)(x) * x]
+        bodies = [f, lambda x: f(x) * x, lambda x: j.jit(f)(x) * x, lambda x: j.checkpoint(f)(x) * x]
+        bodies += [lambda x: j.lax.scan(lambda c, _: (c + f(c) * x / 9, None), x, None, length=2)[0]]
         mapped = [j.vmap(body, axis_name="i") for body in bodies]
         return [j.jit(j.grad(lambda x, g=g: (g(x) * np.arange(1, 5)).sum()))(x) for g in mapped]
 

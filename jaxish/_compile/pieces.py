@@ -269,10 +269,8 @@ class _Cut:
                 inputs[source] = None
         outputs = [node for node in part if not own.issuperset(self._users[node])]
         form = _form(list(inputs), sorted(within, key=self._place.__getitem__), outputs)
-        copies = any(
-            node.target is aten.clone.default for node in within
-        )  # as torch does for a product, and this does not
-        return Piece(tuple(inputs), tuple(outputs), tuple(part), form, copies or _pays(part))
+        saves_copy = any(node.target is aten.clone.default for node in within)  # of a factor, as torch makes it
+        return Piece(tuple(inputs), tuple(outputs), tuple(part), form, saves_copy or _pays(part))
 
 
 def _size(node: fx.Node) -> int:

@@ -224,7 +224,7 @@ def lane_index(name: Hashable, device: torch.device) -> Tensor | None:
     It belongs to the level that maps the axis, so that a trace inside that level captures it. None where no level maps it,
     and in a trace that may not capture it.
     """
-    frame = next((f for f in reversed(_frames.stack) if f.name == name), None)
+    frame = _bound(name)
     if frame is None or frame.level is None or not graph.may_capture(frame.trace):
         return None
     with graph.recording_in(frame.trace):
@@ -232,10 +232,14 @@ def lane_index(name: Hashable, device: torch.device) -> Tensor | None:
     return functorch.add_batch_dim(indices, 0, frame.level)
 
 
+def _bound(name: Hashable) -> Frame | None:
+    return next((f for f in reversed(_frames.stack) if f.name == name), None)
+
+
 def _frame(name: Hashable, function: str = "the function") -> Frame:
-    for frame in reversed(_frames.stack):
-        if frame.name == name:
-            return frame
+    frame = _bound(name)
+    if frame is not None:
+        return frame
     known = ", ".join(repr(f.name) for f in _frames.stack if f.name is not None) or "none"
     raise NameError(
         f"Found an unbound axis name: {name}. To fix this, please call {function} under `jax.shard_map`, or under "
@@ -247,6 +251,11 @@ def name_at(level: int) -> Hashable | None:
     """Return the axis name that the functorch level `level` of the current trace maps, or None."""
     frame = _frame_at(level)
     return None if frame is None else frame.name
+
+
+def is_mapped_within(level: int) -> bool:
+    """Tell whether a level within this one maps an axis that has a name."""
+    return bool(_frames.stack) and any(name_at(inner) is not None for inner in range(level + 1, current_level() + 1))
 
 
 def spmd_at(level: int) -> tuple[Hashable, ...]:

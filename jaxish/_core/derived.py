@@ -208,11 +208,11 @@ def _nodes_reached(nodes: Any, changed: set[int]) -> set[fx.Node]:
     results: dict[fx.Node, set[int]] = {}
     written: set[int] = set()  # memory that what is reached was written into
     for node in nodes.nodes:
-        if node.target is operator.getitem and node.args[0] in results:
-            if node.args[1] in results[node.args[0]] and not _is_constant(node):
-                found.add(node)
-        elif _is_constant(node):
+        if _is_constant(node):
             continue
+        if node.target is operator.getitem and node.args[0] in results:
+            if node.args[1] in results[node.args[0]]:
+                found.add(node)
         elif any(a in found or (written and _memory_of(a) in written) for a in node.all_input_nodes):
             found.add(node)
             written |= node.meta.get("writes", set())

@@ -41,10 +41,11 @@ def differentiating_level() -> tuple[int, bool] | None:
 def followed(inputs: Sequence[Tensor], out_types: Sequence[TensorType]) -> tuple[int, tuple[bool, ...]] | None:
     """Return the innermost level that differentiates, and for which inputs, if it is to go back from results of these types.
 
-    None where it pushes forward, and where nothing depends on what it differentiates.
+    None where it pushes forward, and where nothing depends on what it differentiates. Within an axis that has a name, too, which
+    is mapped before: rules of users may go along it, and what is the same for all of it has one cotangent for them.
     """
     level = differentiating_level()
-    if level is None or not level[1]:
+    if level is None or not level[1] or axes.is_mapped_within(level[0]):
         return None
     wanted = tuple(is_tracked(t, level[0]) for t in inputs)
     depends = any(wanted) and any(differentiable(t.dtype) for t in out_types)

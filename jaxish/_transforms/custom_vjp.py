@@ -303,11 +303,7 @@ class custom_vjp(CustomFunction):
         def fwd(*xs: Any) -> Any:
             result, residuals = self._ran(nondiff, xs, spec, perturbed)
             outputs.append((result, residuals))
-            given = [
-                tensor_of(x) for x in tree.flatten(xs)[0] if isinstance(x, Array) and differentiable(x._tensor.dtype)
-            ]
-            values = varied_as(result.tensors, given, axes.unchecked_devices())
-            return [*arrays_from(values, result.kinds), *residuals.arrays]
+            return [*_per_device(result, xs), *residuals.arrays]
 
         program = self._trace(fwd, arrays, spec)
         result, residuals = outputs[-1]
