@@ -531,6 +531,20 @@ def test_products_are_made_in_blocks_of_bounded_memory():
     assert made == [16 * 80 * 90, most]
 
 
+def test_products_are_made_in_the_order_that_is_wanted():
+    """A product that is made transposed would be copied by whoever wants its numbers in order."""
+    a, d = torch.randn(16, 7), torch.randn(16, 5)
+    nodes = fx.Graph()
+    left, right = (nodes.placeholder(name) for name in "ad")
+    a_value, d_value = (terms.expanded(terms.reshaped(terms.of_node(n, x.shape), shape), (16, 7, 5)) for n, x, shape in
+                        ((left, a, (16, 7, 1)), (right, d, (16, 1, 5))))  # fmt: skip
+    for factors in ((a_value, d_value), (d_value, a_value)):
+        plan = contraction.plan(terms.summed(terms.multiplied(*factors), [0], keepdims=False))
+        found = plan.run({left: a, right: d}, torch.float32, 10**9)
+        torch.testing.assert_close(found, torch.einsum("bi,bj->ij", a, d))
+        assert found.is_contiguous()
+
+
 def test_a_product_of_more_than_the_allowed_memory_is_not_made(told):
     a, d = normal(0, 16, 300, 160), normal(1, 16, 300, 160)
 

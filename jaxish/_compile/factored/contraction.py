@@ -79,6 +79,12 @@ class Tree:
     left: "Tree | None" = None
     right: "Tree | None" = None
 
+    def in_order(self, labels: Labels) -> "Tree":
+        """Return the same contraction with the labels of its result in this order, those that it has."""
+        if self.factor is not None:
+            return self
+        return replace(self, labels=tuple(label for label in labels if label in self.labels))
+
 
 def tree_of(term: Term, wanted: set[Label]) -> Tree:
     """Return the cheapest order of contracting the factors of a term to an array over its `wanted` labels."""
@@ -262,6 +268,8 @@ def pair(x: Tensor, of_x: Labels, y: Tensor, of_y: Labels, labels: Labels) -> Te
         order = (*batch, *summed)
         product = arranged(x, of_x, order) * arranged(y, of_y, order)
         return arranged(product.sum(tuple(range(len(batch), len(order)))), tuple(batch), labels)
+    if rows and columns and labels.index(columns[0]) < labels.index(rows[0]):  # what is made in order is not copied
+        x, of_x, rows, y, of_y, columns = y, of_y, columns, x, of_x, rows
     sizes = [size_of(group) for group in (batch, rows, summed, columns)]
     a = arranged(x, of_x, (*batch, *rows, *summed))
     b = arranged(y, of_y, (*batch, *summed, *columns))
@@ -390,15 +398,16 @@ class Plan:
         made: Made = {}
         parts: dict[tuple[int, Labels], Tensor] = {}
         for term, tree in zip(self.value.terms, self.trees, strict=True):
+            placed = None if self.joined is None else term.place(self.joined)
+            labels = self._labels(placed)
             blocks = _blocks(tree, most)
             if len(blocks) > 1:
                 found = torch.cat([run(block, tensor_of, {}, dtype) for block in blocks])
             else:
+                tree = tree.in_order(labels)
                 found = run(tree, tensor_of, made, dtype)
             if term.scale != 1:
                 found = found * term.scale
-            placed = None if self.joined is None else term.place(self.joined)
-            labels = self._labels(placed)
             found, left = _without(found, tree.labels, [label for label in tree.labels if label not in labels])
             found = arranged(found, left, labels).expand([label.size for label in labels])
             place = (0 if placed is None else placed.start, labels)
