@@ -19,6 +19,7 @@ import math
 import operator
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ from .._devices import processes, spmd
 from . import (
     background,
     cuda_graphs,
+    in_place,
     loop_sources,
     lowering,
     native_graph,
@@ -54,12 +56,20 @@ from .loop_values import Unsupported
 # long as so many runs step by step would take. Longer it is at work beside the calls.
 _PATIENCE, _RUNS_TO_WAIT_FOR = 1.0, 2
 
+_NOTHING_WRITTEN = nullcontext()
+
 
 class Executable:
-    """One graph's way to run: call `run(*tensors)`."""
+    """One graph's way to run: call `run(*tensors)`.
 
-    def __init__(self, body: Graph, name: str) -> None:
-        self.body, self.name = body, name
+    Inputs at the positions `donated` may be written into: once compiled code does that, they are `written`, where the call
+    says so (`in_place.writable`).
+    """
+
+    written: tuple[int, ...] = ()
+
+    def __init__(self, body: Graph, name: str, donated: Sequence[int] = ()) -> None:
+        self.body, self.name, self._donated = body, name, donated
         self._is_one_function = True  # where it is small, until its loops have taken long, or it has called Python
         self._meanwhile: Callable[..., Sequence[Tensor]] | None = None  # what runs until it is compiled, else `direct`
         self._seconds = math.inf  # that a run takes operator by operator
@@ -87,6 +97,15 @@ class Executable:
         run = narrow.marks(run) if self._narrow else run
         self._run_alone = run = in_own_dtypes(run) if self._feels_autocast else run
         self.run: Callable[..., Sequence[Tensor]] = self._run_among_processes if several else run
+
+    def writing(self, first: int, tensors: Sequence[Tensor]) -> AbstractContextManager[None]:
+        """Return the context of a run that may write into `tensors`, inputs from `first` on, if nothing else holds them.
+
+        That is but the list, and one tuple or `Array`.
+        """
+        if not self.written:
+            return _NOTHING_WRITTEN
+        return in_place.writable(in_place.places_held_once(tensors, [i - first for i in self.written]))
 
     def run_for_now(self, *tensors: Tensor) -> Sequence[Tensor]:
         """Run as `run` does, without that being a reason to compile."""
@@ -136,7 +155,7 @@ class Executable:
 
     def _may_be_written(self) -> bool:
         may = self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)
-        return may and not pieces.repeats(self.body)
+        return may and not pieces.repeats(self.body) and not self._donated
 
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:
         """Return a small graph as one C++ function, None where it is not written out."""
@@ -235,10 +254,11 @@ class Executable:
         with monitoring.timed(monitoring.LOWER):
             body = lowering.spelled_out(self.body, PIECES)
         with monitoring.timed(monitoring.COMPILE):
-            found = piecewise.compiled(body, self.name, is_for_now)
+            found = piecewise.compiled(body, self.name, is_for_now, self._donated)
         self._is_cut = True  # not before: a fork's child has none of it if its parent was not done
         if found is None:
             return False
+        self.written = found.written
         self._meanwhile = _unfused(found.module)
         if found.is_enough:
             self._use(self._meanwhile)
@@ -358,12 +378,24 @@ def _with_nodes(value: Any, made: dict[str, fx.Node]) -> Any:
     return value
 
 
-def of(body: Graph) -> Executable:
-    """Return the executable of a graph."""
-    found = body.cache.get("executable")
+def of(body: Graph, donated: Sequence[int] = ()) -> Executable:
+    """Return the executable of a graph of which inputs at the positions `donated` may be written into."""
+    key = ("executable", *donated) if donated else "executable"
+    found = body.cache.get(key)
     if found is None:
-        found = body.cache["executable"] = Executable(rewriting.factored(body), body.cache.get("name", "a graph"))
+        if donated and not _updates(body, donated):
+            found = of(body)
+        else:
+            found = Executable(rewriting.factored(body), body.cache.get("name", "a graph"), donated)
+        body.cache[key] = found
     return found
+
+
+def _updates(body: Graph, donated: Sequence[int]) -> bool:
+    """Tell whether a graph sets elements of inputs that may be written into."""
+    if not in_place.may_update(body, donated):
+        return False
+    return bool(in_place.updates(lowering.spelled_out(body, PIECES), donated))
 
 
 def examples(body: Graph) -> list[Tensor]:

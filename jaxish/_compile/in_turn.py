@@ -55,11 +55,16 @@ class Step(Generic[Name]):
 
 
 def called(
-    steps: Sequence[Step[Name]], inputs: Sequence[Name], results: Sequence[Name], types: Mapping[Name, TensorType]
+    steps: Sequence[Step[Name]],
+    inputs: Sequence[Name],
+    results: Sequence[Name],
+    types: Mapping[Name, TensorType],
+    updated: Mapping[Name, Name],
 ) -> Callable[..., Sequence[Tensor]]:
     """Return what takes the arrays `inputs`, runs the steps, and returns `results`, of all that the steps fill, of these types.
 
-    Other arrays live from the step that fills them to the last one that takes them.
+    Other arrays live from the step that fills them to the last one that takes them. Results that are `updated` inputs may be
+    written into these.
     """
     numbers = {name: i for i, name in enumerate([*inputs, *results])}
     sizes = {n: max(math.prod(t.shape) * t.dtype.itemsize, 1) for n, t in types.items() if n not in numbers}
@@ -79,6 +84,7 @@ def called(
         any(step.is_parallel for step in steps),
         numbers=(begin, count, room),
         kept=(row, [step.native for step in steps]),
+        updated={results.index(new): inputs.index(old) for new, old in updated.items()},
     )
 
 

@@ -300,31 +300,39 @@ def _is_read_by_it_alone(node: fx.Node) -> bool:
 def _is_kept(emitter: Emitter, node: fx.Node) -> bool:
     """Tell whether what a node makes of a carry is nothing but what that carry becomes, or may become (`chosen`)."""
     end, is_in_place = node, True
-    old = _followed(node.args[0], lambda node: _keeps_places(node) or name_of(node) in SETTING)
-    while len(end.users) == 1 and (user := next(iter(end.users))).op != "output":
+    old = followed(node.args[0], lambda node: keeps_places(node) or name_of(node) in SETTING)
+    while (user := _reader(end)) is not None and user.op != "output":
         if user.all_input_nodes.count(end) != 1:
             return False
         if name_of(user) == "where":
             others = [given for given in user.args[1:] if given is not end]
-            if (
-                user.args[0] is end
-                or not is_in_place
-                or [_followed(option, _keeps_places) for option in others] != [old]
-            ):
+            if user.args[0] is end or not is_in_place or [followed(option, keeps_places) for option in others] != [old]:
                 return False
-        elif user.args[0] is not end or not _changes_or_views(user):
+        elif not _adds_spare(user, end) and (user.args[0] is not end or not changes_or_views(user)):
             return False
         else:
-            is_in_place = is_in_place and (_keeps_places(user) or name_of(user) in SETTING)
+            is_in_place = is_in_place and (keeps_places(user) or name_of(user) in SETTING)
         end = user
-    begin = _followed(node.args[0], lambda node: _changes_or_views(node) or _keeps_places(node))
+    begin = followed(node.args[0], lambda node: changes_or_views(node) or keeps_places(node))
     carries = [n for n in emitter.body.module.graph.find_nodes(op="placeholder") if n in emitter.carries]
     results: Any = emitter.body.module.graph.output_node().args[0]
     places = [i for i, n in enumerate([results] if isinstance(results, fx.Node) else results) if n is end]
     return len(end.users) == len(places) == 1 and (begin not in carries or carries.index(begin) == places[0])
 
 
-def _followed(node: Any, follows: Callable[[fx.Node], bool]) -> Any:
+def _reader(node: fx.Node) -> fx.Node | None:
+    """Return what alone reads a node; None if there is no such, or more."""
+    readers = [user for user in node.users if not is_first_slice(user, node) or len(node.users) == 1]
+    return readers[0] if len(readers) == 1 and (len(node.users) == 1 or _adds_spare(readers[0], node)) else None
+
+
+def _adds_spare(node: fx.Node, whole: fx.Node) -> bool:
+    """Tell whether a node has a first slice of another one once more at the end, and nothing else reads that slice."""
+    parts: Any = node.args[0] if name_of(node) == "cat" else []
+    return len(parts) == 2 and parts[0] is whole and is_first_slice(parts[1], whole) and len(parts[1].users) == 1
+
+
+def followed(node: Any, follows: Callable[[fx.Node], bool]) -> Any:
     """Return what a node is made of, behind those of which this is followed to the first operand."""
     while isinstance(node, fx.Node) and node.op == "call_function" and follows(node):
         operand: Any = node.args[0]
@@ -332,7 +340,7 @@ def _followed(node: Any, follows: Callable[[fx.Node], bool]) -> Any:
     return node
 
 
-def _keeps_places(node: fx.Node) -> bool:
+def keeps_places(node: fx.Node) -> bool:
     """Tell whether a node sees the elements of its first operand at their own indices, or has a slice more or less at the end."""
     name = name_of(node)
     if name not in (*RESHAPES, "expand", "permute", "slice", "cat"):
@@ -347,7 +355,7 @@ def _keeps_places(node: fx.Node) -> bool:
     return node.meta["val"].shape == operand.meta["val"].shape
 
 
-def _changes_or_views(node: fx.Node) -> bool:
+def changes_or_views(node: fx.Node) -> bool:
     return node.op == "call_function" and (name_of(node) in SETTING or operators.of(node.target).is_view)
 
 

@@ -102,10 +102,10 @@ def _sizes(types: Sequence[TensorType]) -> list[int]:
     return sizes
 
 
-def _copied(carry: int, input: int, type: TensorType) -> str:
+def _copied(name: str, output: int, input: int, type: TensorType) -> str:
     """Return the statement that begins with the carry that is given, unless it is in its place."""
     size = f"sizeof({C_TYPES[type.dtype]}) * {_size(type)}"
-    return f"if (in[{input}] != out[{carry}]) std::memcpy(s{carry}, in[{input}], {size});"
+    return f"if (in[{input}] != out[{output}]) std::memcpy({name}, in[{input}], {size});"
 
 
 def _at_once(*emitters: Emitter) -> int:
@@ -145,7 +145,7 @@ def scan_source(body: Graph, consts: int, carries: int) -> Source:
     ]
     for i in range(carries):
         declared.append(_pointer(f"s{i}", i, types[consts + i], "out"))
-        declared.append(_copied(i, consts + i, types[consts + i]))
+        declared.append(_copied(f"s{i}", i, consts + i, types[consts + i]))
     y_types = body.out_types[carries:]
     declared += [_pointer(f"y{i}", carries + i, t, "out") for i, t in enumerate(y_types)]
     rows = [row_of(f"r{i}", f"y{i}", "step", t) for i, t in enumerate(y_types)]
@@ -207,8 +207,11 @@ def graph_source(
     function: str = "loop",
     most_elements: int = MOST_ELEMENTS,
     most_work: int = _MOST_WORK,
+    carried: int | None = None,
 ) -> Source:
     """Return the C++ of a small graph: inputs and outputs are its own, the length is 1. Raises `Unsupported`.
+
+    The only output may be what the input at the position `carried` becomes by updates.
 
     A graph that is `open_ended` sets a last output, an integer, where it gives up: its loops take longer than a function
     may that cannot be interrupted, or a branch is taken that calls Python.
@@ -217,10 +220,14 @@ def graph_source(
     sizes = _sizes([*types, *body.out_types])[: len(types)]
     emitter = Emitter(body, value_of, most_work=most_work, most_elements=most_elements)
     names = [f"y{i}" for i in range(len(body.out_types))]
-    emitter.emit_into([in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)], names)
+    given = [in_buffer(f"c{i}", t.shape, t.dtype) for i, t in enumerate(types)]
+    if carried is None:
+        emitter.emit_into(given, names)
+    else:
+        _emit_update(emitter, given, carried)
     if emitter.work > most_work:
         raise Unsupported("the loops are long")
-    declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types)]
+    declared = [_pointer(f"c{i}", i, t, "in") for i, t in enumerate(types) if i != carried]
     declared += [_pointer(n, i, t, "out") for i, (n, t) in enumerate(zip(names, body.out_types, strict=True))]
     declared += (
         [f"int64_t* __restrict__ over = (int64_t*)out[{len(names)}];", "int64_t work = 0;"] if emitter.gives_up else []
@@ -228,12 +235,24 @@ def graph_source(
     blocks = loop_blocks.blocked(emitter.lines)
     if blocks.are_parallel:
         declared.append("const int threads = given[1];")
+    if carried is not None:
+        declared.append(_copied("y0", 0, carried, types[carried]))
     loop = "for (int64_t n = 0; n < length; ++n)"
     text = _function(len(sizes), declared, loop, blocks.lines, emitter.memory, name=function)
     return Source(
-        text, sizes, len(types), open_ended=emitter.gives_up, name=name, loops=emitter.loops,
-        is_parallel=blocks.are_parallel, in_rows=blocks.share,
+        text, sizes, len(types), range(0) if carried is None else range(carried, carried + 1), emitter.gives_up,
+        name=name, loops=emitter.loops, is_parallel=blocks.are_parallel, in_rows=blocks.share,
     )  # fmt: skip
+
+
+def _emit_update(emitter: Emitter, given: Sequence[Value], carried: int) -> None:
+    """Append the statements by which the array `y0` becomes the only result. Raises `Unsupported` where it is no update of it."""
+    inputs, (shape, dtype) = list(given), (given[carried].shape, given[carried].dtype)
+    inputs[carried] = in_buffer("y0", shape, dtype, is_carry=True)
+    (result,) = emitter.emit(inputs, range(carried, carried + 1))
+    if not result.is_update_of(inputs[carried]):
+        raise Unsupported("a result that is no update")
+    emitter.lines += carry_over(["y0"], [result])
 
 
 def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -> Source:
@@ -247,7 +266,7 @@ def while_source(cond: Graph, body: Graph, cond_consts: int, body_consts: int) -
     declared = [_pointer(n, i, t, "in") for i, (n, t) in enumerate(zip(names, types, strict=True))]
     for i, type in enumerate(carry_types):
         declared.append(_pointer(f"s{i}", i, type, "out"))
-        declared.append(_copied(i, len(names) + i, type))
+        declared.append(_copied(f"s{i}", i, len(names) + i, type))
     declared.append(f"int64_t* __restrict__ going = (int64_t*)out[{len(carry_types)}];")
     test, step = Emitter(cond, value_of), Emitter(body, value_of, most_elements=_MOST_IN_LOOP)
     (holds,) = test.emit([*constants[:cond_consts], *state])

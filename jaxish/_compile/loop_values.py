@@ -116,14 +116,25 @@ class Value:
         return self.place is not None and rank == len(index) and self.place(index) == place(index)
 
 
+class _Flat(str):
+    """A place in memory that is known to be that of the element at an index: of `parts`, expressions and sizes."""
+
+    parts: list[tuple[str, int]]
+
+
 def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:
     """Return the place in memory of the element of a contiguous array at these index expressions."""
+    parts = [(i, n) for i, n in zip(index, shape, strict=True) if n != 1]
+    if len(parts) == 1:
+        return parts[0][0]
     terms, stride = [], 1
     for i, n in zip(reversed(index), reversed(shape), strict=True):
         if n != 1:
             terms.append(i if stride == 1 else f"({i})*{stride}")
         stride *= n
-    return "+".join(reversed(terms)) or "0"
+    flat = _Flat("+".join(reversed(terms)) or "0")
+    flat.parts = parts
+    return flat
 
 
 def in_buffer(name: str, shape: tuple[int, ...], dtype: torch.dtype, is_carry: bool = False) -> Value:
@@ -134,6 +145,9 @@ def in_buffer(name: str, shape: tuple[int, ...], dtype: torch.dtype, is_carry: b
 
 def _unflat(flat: str, shape: Sequence[int]) -> list[str]:
     """Return the indices of the element that lies at a place in memory."""
+    if isinstance(flat, _Flat) and [n for _, n in flat.parts] == [n for n in shape if n != 1]:
+        known = iter(flat.parts)
+        return ["0" if n == 1 else next(known)[0] for n in shape]
     index, stride, count = [], math.prod(shape), math.prod(shape)
     for n in shape:
         stride = max(stride // max(n, 1), 1)

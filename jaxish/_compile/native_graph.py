@@ -8,7 +8,8 @@ import ctypes
 import math
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from .._core import monitoring
 from .._core.graph import Graph, TensorType
 from . import loop_compiler, loop_sources, native_loop
+from .in_place import is_writable
 from .loop_compiler import Build, NativeLoop, packer
 from .loop_control_flow import CALLS_HOST
 from .loop_sources import Source
@@ -92,7 +94,8 @@ class Whole:
 
 def called(native: NativeLoop, name: str, body: Graph, source: Source) -> Callable[..., Sequence[Tensor]]:
     """Return what calls the C++ function that a graph has become."""
-    return caller(native, name, len(body.in_types), body.out_types, source.is_parallel)
+    updated = dict(enumerate(source.carried))
+    return caller(native, name, len(body.in_types), body.out_types, source.is_parallel, updated=updated)
 
 
 def caller(
@@ -103,10 +106,12 @@ def caller(
     is_parallel: bool,
     numbers: Sequence[int] = (),
     kept: Any = None,
+    updated: Mapping[int, int] = MappingProxyType({}),
 ) -> Callable[..., Sequence[Tensor]]:
     """Return what calls a C++ function with `numbers`, so many tensors, and results of these types.
 
-    What is `kept` lives as long as what is returned.
+    Results that are `updated` inputs take their memory where that may be written into. What is `kept` lives as long as
+    what is returned.
     """
     made = [(t.shape, strides_of(t.shape), t.dtype) for t in out_types]
     pack, function = packer(2 + len(numbers) + inputs + len(made)), native.named(name)
@@ -120,6 +125,17 @@ def caller(
         function(pack(1, threads, *numbers, *places, *[t.data_ptr() for t in results]))  # without a call in Python
         return results
 
+    def updating(*tensors: Tensor) -> Sequence[Tensor]:
+        _kept, places = placed(tensors)
+        results = [
+            tensors[i].detach() if (i := updated.get(n)) is not None and is_writable(tensors[i]) else uninitialized(*m)
+            for n, m in enumerate(made)
+        ]
+        threads = torch.get_num_threads() if is_parallel else 1
+        function(pack(1, threads, *numbers, *places, *[t.data_ptr() for t in results]))
+        return results
+
+    written = updating if updated else written
     written.kept = native, kept  # pyright: ignore[reportFunctionMemberAccess]  # without which there is no function
     return written
 

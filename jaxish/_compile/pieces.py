@@ -26,6 +26,7 @@ from .._core.nodes import storage_of
 from .._core.operators import aten
 from .._core.primitive import Primitive
 from . import layouts, loop_nodes, onednn
+from .in_place import Update
 from .loop_products import goes_along_rows
 
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
@@ -45,7 +46,7 @@ class Piece:
     """Nodes of a graph that are computed together, of which `outputs` are needed elsewhere.
 
     Pieces of one `form` do the same: what they take lies in the same places, and what they return, too. Those that do not
-    `pay` are single nodes, for which torch has functions as fast.
+    `pay` are single nodes, for which torch has functions as fast. One that `updates` an input has it as its output.
     """
 
     inputs: tuple[fx.Node, ...]
@@ -53,6 +54,12 @@ class Piece:
     nodes: tuple[fx.Node, ...]
     form: str
     pays: bool
+    updates: fx.Node | None = None
+
+    @property
+    def carried(self) -> int | None:
+        """The position of the input that the piece updates."""
+        return None if self.updates is None else self.inputs.index(self.updates)
 
 
 @dataclass(frozen=True)
@@ -90,18 +97,20 @@ def repeats(body: Graph) -> bool:
     return all(node.target is getitem or loop_nodes.is_known(node) for node in nodes)
 
 
-def cut(body: Graph) -> Parts:
-    """Return the parts of a graph."""
-    return _Cut(body).parts()
+def cut(body: Graph, updates: Sequence[Update] = ()) -> Parts:
+    """Return the parts of a graph, in which each update of an input is a piece, when all else has read that."""
+    return _Cut(body, updates).parts()
 
 
 class _Cut:
-    def __init__(self, body: Graph) -> None:
+    def __init__(self, body: Graph, updates: Sequence[Update]) -> None:
+        self._updates, updating = updates, {node for update in updates for node in update.nodes}
         self._nodes: list[fx.Node] = list(body.module.graph.nodes)
         self._place = {node: i for i, node in enumerate(self._nodes)}
         self._written = set().union(*(node.meta.get("writes", ()) for node in self._nodes))
         self._is_view = {node for node in self._nodes if self._reads_through(node)}
         self._is_view |= {node for node in self._nodes if self._is_copied_for_products(node)}
+        self._is_view -= updating
         self._numbers: set[fx.Node] = set()
         for node in self._nodes:
             if self._is_number(node):
@@ -112,11 +121,14 @@ class _Cut:
         touching = [node for node in computing if self._touches_written(node)]
         for before, after in itertools.pairwise(touching):
             self._sources[after].append(before)
+        for update in updates:
+            first = next(filter(self._sources.__contains__, update.nodes))
+            self._sources[first] += [node for node in update.others if node in self._sources]
         self._users: dict[fx.Node, list[fx.Node]] = defaultdict(list)
         for node, sources in self._sources.items():
             for source in sources:
                 self._users[source].append(node)
-        fitting = [n for n in computing if n.op == "call_function" and self._may_be_in_piece(n)]
+        fitting = [n for n in computing if n.op == "call_function" and n not in updating and self._may_be_in_piece(n)]
         largest = {node: max(map(_size, (node, *self._sources[node]))) for node in fitting}
         self._inner = {node for node, size in largest.items() if size <= _MOST_ELEMENTS}
         self._large = {node for node in self._inner if largest[node] > _MOST_OF_SMALL}
@@ -215,6 +227,7 @@ class _Cut:
         parts = [part for group in self._groups() for part in _in_parts(group) if _pays(part) or self._is_small(part)]
         parts += [[node] for node in self._sources if node not in self._inner and self._is_short_product(node)]
         pieces = [self._piece(part) for part in parts]
+        pieces += [self._piece(update.nodes, update.buffer) for update in self._updates]
         part_of: dict[fx.Node, Piece | fx.Node] = {node: node for node in self._sources}
         part_of.update((node, piece) for piece in pieces for node in piece.nodes)
         users: dict[Piece | fx.Node, set[Piece | fx.Node]] = defaultdict(set)
@@ -257,7 +270,7 @@ class _Cut:
                 members[group(node)].append(node)
         yield from members.values()
 
-    def _piece(self, part: Sequence[fx.Node]) -> Piece:
+    def _piece(self, part: Sequence[fx.Node], updates: fx.Node | None = None) -> Piece:
         own, inputs, within = set(part), {}, set(part)
         pending = [a for node in part for a in node.all_input_nodes]
         for source in pending:  # which grows
@@ -268,9 +281,10 @@ class _Cut:
             elif source not in own:
                 inputs[source] = None
         outputs = [node for node in part if not own.issuperset(self._users[node])]
-        form = _form(list(inputs), sorted(within, key=self._place.__getitem__), outputs)
+        form = _form(list(inputs), sorted(within, key=self._place.__getitem__), outputs, updates)
         saves_copy = any(node.target is aten.clone.default for node in within)  # of a factor, as torch makes it
-        return Piece(tuple(inputs), tuple(outputs), tuple(part), form, saves_copy or _pays(part))
+        pays = saves_copy or updates is not None or _pays(part)
+        return Piece(tuple(inputs), tuple(outputs), tuple(part), form, pays, updates)
 
 
 def _size(node: fx.Node) -> int:
@@ -315,7 +329,9 @@ def _in_parts(group: list[fx.Node]) -> Iterator[list[fx.Node]]:
         yield group[first : first + _MOST_NODES]
 
 
-def _form(inputs: Sequence[fx.Node], within: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> str:
+def _form(
+    inputs: Sequence[fx.Node], within: Sequence[fx.Node], outputs: Sequence[fx.Node], updates: fx.Node | None
+) -> str:
     numbers = {node: i for i, node in enumerate(itertools.chain(inputs, within))}
 
     def argument(value: Any) -> Any:
@@ -331,4 +347,5 @@ def _form(inputs: Sequence[fx.Node], within: Sequence[fx.Node], outputs: Sequenc
         return [name, argument(node.args), {k: argument(v) for k, v in node.kwargs.items()}]
 
     types = [(graph.type_of(node), layouts.order_of(node)) for node in numbers]
-    return repr((types, [call(node) for node in within], [numbers[node] for node in outputs]))
+    updated = None if updates is None else numbers[updates]
+    return repr((types, [call(node) for node in within], [numbers[node] for node in outputs], updated))

@@ -15,7 +15,7 @@ from .._core import derived
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
-from . import in_turn, layouts, loop_sources, native_graph, onednn, pieces
+from . import in_place, in_turn, layouts, loop_sources, native_graph, onednn, pieces
 from .in_turn import Step
 from .loop_compiler import NativeLoop
 from .loop_sources import LEAST_IN_ROWS, Source
@@ -35,21 +35,23 @@ _IN_MEMORY: dict[Any, Any] = {aten._conj.default: aten._conj_physical.default, a
 
 @dataclass(frozen=True)
 class Piecewise:
-    """A graph of calls of C++ functions and of what is left: `is_enough` if that is little."""
+    """A graph of calls of C++ functions and of what is left: `is_enough` if that is little, or inputs are `written` into."""
 
     module: fx.GraphModule
     is_enough: bool
+    written: tuple[int, ...]  # the positions of such inputs
 
 
-def compiled(body: Graph, name: str, is_for_now: bool = True) -> Piecewise | None:
+def compiled(body: Graph, name: str, is_for_now: bool = True, donated: Sequence[int] = ()) -> Piecewise | None:
     """Return a graph piece by piece when its pieces are compiled; None where there are none. Raises `cache.Unusable`.
 
-    It has to be enough if it is not for now.
+    It has to be enough if it is not for now. Inputs at the positions `donated` may be written into.
     """
-    body = layouts.for_products(body)
-    parts = pieces.cut(body)
+    body = in_place.laid_out(layouts.for_products(body), donated)
+    parts = pieces.cut(body, in_place.updates(body, donated))
     forms = {form.form: form for form in _written(body, parts.steps)}
-    if not is_for_now and not _is_enough(parts, forms):
+    updating = any(piece.updates is not None and piece.form in forms for piece in parts.pieces)
+    if not is_for_now and not updating and not _is_enough(parts, forms):
         return None
     runs = [step for step in _in_runs(parts.steps, forms) if not isinstance(step, fx.Node)]
     libraries = dict(_compiled({piece.form: forms[piece.form] for run in runs for piece in run}, name))
@@ -60,7 +62,9 @@ def compiled(body: Graph, name: str, is_for_now: bool = True) -> Piecewise | Non
         step if isinstance(step, fx.Node) else _call(step, forms, libraries, parts)
         for step in _in_runs(parts.steps, forms)
     ]
-    return Piecewise(_joined(body, steps), _is_enough(parts, forms))
+    updated = {piece.updates for piece in parts.pieces if piece.form in forms}
+    written = [i for i, node in enumerate(body.module.graph.find_nodes(op="placeholder")) if node in updated]
+    return Piecewise(_joined(body, steps), bool(written) or _is_enough(parts, forms), tuple(written))
 
 
 def _is_enough(parts: pieces.Parts, forms: Mapping[str, "_Form"]) -> bool:
@@ -105,7 +109,8 @@ def _in_runs(steps: Sequence[Piece | fx.Node], forms: Container[str]) -> Iterato
             yield from step.nodes if isinstance(step, Piece) else [step]
             run, elements = [], 0
             continue
-        size = sum(node.meta["val"].numel() for node in (*step.inputs, *step.outputs))
+        touched = set(step.inputs) - {step.updates} if step.updates else {*step.inputs, *step.outputs}
+        size = sum(node.meta["val"].numel() for node in touched)
         if elements + size > _MOST_IN_A_RUN:
             yield from _where_it_pays(run)
             run, elements = [], 0
@@ -129,6 +134,7 @@ def _call(
         function = native_graph.called(libraries[form.form], form.name, form.graph, form.source)
         return _Call(function, run[0].inputs, run[0].outputs)
     own = {node for piece in run for node in piece.nodes}
+    updated = {piece.outputs[0]: piece.updates for piece in run if piece.updates is not None}
     types = {n: t for piece in run for n, t in zip(piece.outputs, forms[piece.form].graph.out_types, strict=True)}
     inputs = list(dict.fromkeys(node for piece in run for node in piece.inputs if node not in types))
     outputs = [node for node in types if parts.leaves(node, own)]
@@ -136,7 +142,7 @@ def _call(
         Step(libraries[form.form], form.name, form.source.is_parallel, piece.inputs, piece.outputs)
         for piece, form in ((piece, forms[piece.form]) for piece in run)
     ]
-    return _Call(in_turn.called(steps, inputs, outputs, types), inputs, outputs)
+    return _Call(in_turn.called(steps, inputs, outputs, types, updated), inputs, outputs)
 
 
 def _compiled(forms: Mapping[str, _Form], name: str) -> Iterator[tuple[str, NativeLoop]]:
@@ -155,7 +161,9 @@ def _written(body: Graph, steps: Sequence[Piece | fx.Node]) -> Iterator[_Form]:
             part, *(list(map(layouts.order_of, nodes)) for nodes in (piece.inputs, piece.outputs))
         )
         try:
-            source = loop_sources.graph_source(part, function=name, most_elements=_MOST_ELEMENTS, most_work=_MOST_WORK)
+            source = loop_sources.graph_source(
+                part, function=name, most_elements=_MOST_ELEMENTS, most_work=_MOST_WORK, carried=piece.carried
+            )
         except Unsupported:
             continue
         if not source.open_ended:

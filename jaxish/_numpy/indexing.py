@@ -7,6 +7,7 @@ they are written, unless a mode says otherwise; index values may be traced, shap
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -198,17 +199,21 @@ def _check_slice(entry: slice) -> None:
             )
 
 
-def _make_plan(index: Any, shape: Sequence[int], wrap: bool, clip: bool, fill: bool, device: torch.device) -> Plan:
+def _make_plan(
+    index: Any, shape: Sequence[int], wrap: bool, clip: bool, fill: bool, device: torch.device, puts: bool = False
+) -> Plan:
     """Read an index for an operand of this shape.
 
     `wrap` lets negative indices count from the end. Fixed integers out of bounds are clipped with `clip`, made index
-    arrays with `fill`, and otherwise noted in `dropped`.
+    arrays with `fill`, and otherwise noted in `dropped`. With `puts` fixed integers beside index arrays are such, too:
+    elements are set where they are, not in a part that is copied.
     """
     ndim = len(shape)
     items = _expand_masks(_entries(index, ndim), shape)
     advanced = [i for i, item in enumerate(items) if isinstance(item, Tensor) or type(item) is int]
     has_arrays = any((isinstance(i, Tensor) and i.dim()) or isinstance(i, bool) for i in items)
     contiguous = all(b - a == 1 for a, b in itertools.pairwise(advanced))
+    puts = puts and any(isinstance(i, Tensor) for i in items)
     missing = ndim - sum(map(_consumed, items))
     expanded: list[Any] = []
     for item in items:
@@ -243,6 +248,8 @@ def _make_plan(index: Any, shape: Sequence[int], wrap: bool, clip: bool, fill: b
                 item = _fixed(plan, item, size, wrap, clip, fill, device)  # pyright: ignore
             elif wrap and item.dtype.is_signed:
                 item = _wrapped(item, size)
+            if puts and type(item) is int:
+                item = torch.full((), item, dtype=torch.int64, device=device)
             if is_size(item):
                 plan.basic.append(item)
             else:
@@ -385,8 +392,9 @@ def put_index(
         windows = windows.clipped() if mode is GatherScatterMode.CLIP else windows
         part = put_index(windows.read(t), windows.index, values, combine, mode, unique, wrap)
         return windows.written(t, part)
-    plan = _make_plan(index, t.shape, wrap, mode is GatherScatterMode.CLIP, False, t.device)
-    if graph.tracing and is_recorded() and (starts := plan.starts()):
+    shows = graph.tracing and is_recorded()
+    plan = _make_plan(index, t.shape, wrap, mode is GatherScatterMode.CLIP, False, t.device, not shows)
+    if shows and (starts := plan.starts()):
         return _put_window(t, plan, starts, values, combine, mode or GatherScatterMode.FILL_OR_DROP)
     return _put(t, plan, values, combine, mode, unique)
 
@@ -416,8 +424,36 @@ def _put(t: Tensor, plan: Plan, values: Tensor, combine: str, mode: GatherScatte
     if plan.position and batch:
         places = list(range(plan.position, plan.position + len(batch)))
         values = values.movedim(places, list(range(len(batch))))
+    if _are_few(t, plan, math.prod(result)):
+        return _put_in_slices(t, plan, indices, dims, values, len(batch), combine, mode, unique)
     new = put_elements(view, indices, values, combine, mode or GatherScatterMode.FILL_OR_DROP, unique, dims)
     return _write_back(t, plan, new)
+
+
+_FEW = 4  # times the elements that are set are no more than there are
+
+
+def _are_few(t: Tensor, plan: Plan, number: int) -> bool:
+    """Tell whether elements in slices are so few that they are set one by one in a graph, and the rest is not copied."""
+    plain = all(type(b) is slice and type(b.start) in _PLAIN and type(b.stop) in _PLAIN for b in plan.basic)
+    if not plain or plan.new or plan.flips or all(b is _FULL for b in plan.basic):
+        return False
+    return graph.tracing and not is_recorded() and number * _FEW <= t.numel()
+
+
+def _put_in_slices(
+    t: Tensor, plan: Plan, indices: Sequence[Tensor], dims: Sequence[int], values: Tensor, rank: int, combine: str,
+    mode: GatherScatterMode | None, unique: bool,
+) -> Tensor:  # fmt: skip
+    """Combine `values`, whose first `rank` dimensions are those of the index arrays, into `t`, where slices are index arrays."""
+    sliced = [d for d, b in enumerate(plan.basic) if b is not _FULL]
+    rest = [d for d in range(t.dim()) if d not in dims]
+    values = values.movedim([rank + rest.index(d) for d in sliced], list(range(rank, rank + len(sliced))))
+    positions = [torch.arange(*plan.basic[d].indices(t.shape[d]), device=t.device) for d in sliced]
+    indices = [i.reshape(*i.shape, *[1] * len(sliced)) for i in indices]
+    indices += [p.reshape(-1, *[1] * after) for after, p in enumerate(reversed(positions))][::-1]
+    mode = mode or GatherScatterMode.FILL_OR_DROP
+    return put_elements(t, indices, values, combine, mode, unique, [*dims, *sliced])
 
 
 def _put_window(

@@ -89,7 +89,12 @@ class PreparedCall:
             return program.on(self.arrays)
         tensors = [a._tensor for a in self.arrays]
         _check_given_once(program.taken, self.arrays)
-        result = program.on(self.arrays)
+        try:
+            with program.writable(tensors):
+                result = program.on(self.arrays)
+        except BaseException:
+            _delete_written(program, self.arrays, tensors)
+            raise
         for handles in (self.arrays, tree.flatten(self.given)[0]):  # others where a sharding was asked for
             _delete(program.taken, handles, tensors)
         return result
@@ -98,9 +103,19 @@ class PreparedCall:
 def run_taking_over(program: Program, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
     """Do what `PreparedCall.run` does, with arguments that need no preparation."""
     _check_given_once(program.taken, leaves)
-    result = program(tensors)
+    try:
+        with program.writable(tensors):
+            result = program(tensors)
+    except BaseException:
+        _delete_written(program, leaves, tensors)
+        raise
     _delete(program.taken, leaves, tensors)
     return result
+
+
+def _delete_written(program: Program, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> None:
+    """Delete the arguments that a call that failed may have begun to write into."""
+    _delete(program.written, leaves, tensors)
 
 
 def _check_given_once(taken: Sequence[int], leaves: Sequence[Any]) -> None:

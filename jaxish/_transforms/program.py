@@ -9,6 +9,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -121,12 +122,30 @@ class Program:
             return self._with_references(tensors, ())
         closed = self.closed
         if functorch.peek_interpreter_stack() is None and not graph.tracing:
-            results = executable.of(closed.graph).run(*self._captured, *tensors)
+            results = executable.of(closed.graph, self._donated).run(*self._captured, *tensors)
         else:
             results = Call(closed.graph, self.name)(*closed.closure(), *tensors)
         if len(results) == 1 and self.out_kinds[0] is False and self.out_spec.is_leaf():
             return Array(results[0])
         return self.out_spec.unflatten(map(from_kind, results, self.out_kinds))
+
+    @functools.cached_property
+    def _donated(self) -> tuple[int, ...]:
+        return () if self.uses is not None else tuple(len(self.closed.captured) + i for i in self.taken)
+
+    @property
+    def executable(self) -> executable.Executable:
+        """What runs the graph."""
+        return executable.of(self.closed.graph, self._donated)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The positions of the arguments that compiled code writes into."""
+        return tuple(i - len(self.closed.captured) for i in self.executable.written)
+
+    def writable(self, tensors: Sequence[Tensor]) -> AbstractContextManager[None]:
+        """Return the context of a call that takes over some of its arguments: compiled code may write into these."""
+        return self.executable.writing(len(self.closed.captured), tensors)
 
     # -- references ----------------------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ class Lowered(Stage):
         Options of XLA have no effect. Raises `JaxRuntimeError` for what is no option of it.
         """
         check_compiler_options((compiler_options or {}).items())
-        executable.of(self._body).compile()
+        self._program.executable.compile()
         return Compiled(self)
 
 
@@ -249,7 +249,7 @@ class Compiled(Stage):
 
     def runtime_executable(self) -> Any:
         """Return the callable that runs on torch tensors: captured tensors first, then the arguments."""
-        return executable.of(self._program.closed.graph).run
+        return self._program.executable.run
 
 
 def _tracer_type(tracer: Array) -> str:

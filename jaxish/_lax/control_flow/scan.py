@@ -77,7 +77,7 @@ class Scan(Opaque):
         if self.reverse:
             slices.reverse()
         steps: list[Sequence[Tensor]] = []
-        step = executable.of(self.body)
+        step = executable.of(self.body, range(self.consts, self.consts + self.carries))
         for given in slices:
             if upcoming is not None:
                 if (native := upcoming()) is not None:
@@ -85,8 +85,9 @@ class Scan(Opaque):
                 if upcoming.is_over:
                     upcoming = None
             run = step.run if upcoming is None else step.run_for_now
-            results = run(*consts, *carry, *given)
-            carry = results[: self.carries]
+            with step.writing(self.consts, carry):
+                results = run(*consts, *carry, *given)
+            carry = [*results[: self.carries]]
             steps.append(results[self.carries :])
         if not steps:
             return [*carry, *(_empty(t) for t in self.body.out_types[self.carries :])]

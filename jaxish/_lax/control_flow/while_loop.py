@@ -60,7 +60,9 @@ class While(Opaque):
         count = several_steps.count(self.cond, self.body)
         if count > 1:
             return self._run_several_at_once(count, *inputs)
-        test, step, upcoming = executable.of(self.cond), executable.of(self.body), native_loop.upcoming(*loop)
+        first = self.body_consts
+        test, step = executable.of(self.cond), executable.of(self.body, range(first, first + len(carry)))
+        upcoming = native_loop.upcoming(*loop)
         while upcoming is not None:
             if (native := upcoming()) is not None:
                 return native([*cond_consts, *body_consts, *carry], self.body.out_types)
@@ -70,7 +72,9 @@ class While(Opaque):
                 return list(carry)
             carry = step.run_for_now(*body_consts, *carry)
         while test.run(*cond_consts, *carry)[0]:
-            carry = step.run(*body_consts, *carry)
+            with step.writing(first, carry):
+                results = step.run(*body_consts, *carry)
+            carry = [*results]
         return list(carry)
 
     def _run_several_at_once(self, count: int, *inputs: Tensor) -> list[Tensor]:
