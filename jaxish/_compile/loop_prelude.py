@@ -250,9 +250,13 @@ template <class T, class S> static inline T convert(S x) {
     return T(x);
   }
 }
+// 16-bit floats say how they are copied, by their bits: of a number with a name GCC (12) would copy the whole, for which it has
+// no vectors.
 struct BFloat {
   uint16_t bits;
   BFloat() = default;
+  BFloat(const BFloat& x) : bits(x.bits) {}
+  BFloat& operator=(const BFloat& x) { bits = x.bits; return *this; }
   BFloat(float x) {
     const uint32_t all = same_bits<uint32_t>(x);
     bits = x == x ? uint16_t((all + 0x7FFF + (all >> 16 & 1)) >> 16) : 0x7FC0;
@@ -262,6 +266,8 @@ struct BFloat {
 struct Half {  // in integers: of selections of floats in a row GCC (12) makes branches, for which it has no vectors
   uint16_t bits;
   Half() = default;
+  Half(const Half& x) : bits(x.bits) {}
+  Half& operator=(const Half& x) { bits = x.bits; return *this; }
   Half(float x) {
     const int32_t all = same_bits<int32_t>(x), size = all & 0x7FFFFFFF, held = size < 0x47800000 ? size : 0x47800000;
     const int32_t normal = (held + 0xFFF + (held >> 13 & 1) - 0x38000000) >> 13;
