@@ -36,6 +36,7 @@ _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ r
 _NUMBER = re.compile(r"const [\w<>]+ (?P<name>\w+) = [^;]*;")
 _ARRAY = re.compile(r"(?P<kind>[\w<>]+)(?:\* __restrict__ const)? (?P<name>v\d+)(?:\[\d+\]| = (?P<place>.*));")
 _START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(?P<name>\w+)\[[^\[\]]*\] = [^\[\];]*;")
+_COPY = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*\w+\[[^\[\]]*\] = \w+\[[^\[\]]*\];")
 _PRODUCT = re.compile(r"product_of_rows<(\d+), (\d+), (\d+)>\((\w+), (.*), (\w+)\);")
 _ONTO = re.compile(rf"({_LAMBDA})\((\w+)\[([^\[\]]*)\], (.*)\);")
 _SIZES = {kind: dtype.itemsize for dtype, kind in C_TYPES.items()}
@@ -82,7 +83,8 @@ def blocked(lines: Sequence[str]) -> Blocks:
         before = its
         if member is None or not group.takes(member):
             found += [*before, *_shared(line), line]
-            rest += sum(map(_work_across, [*before, line]))
+            rest += sum(map(_work_across, before))
+            rest += 0 if member is not None and member.work < _FEW else _work_across(line)
             before = []
     end(len(lines))
     return Blocks(found, 1 if rest < _FEW else within / (within + rest))
@@ -117,9 +119,11 @@ def _may_come_before(line: str, group: "_Group") -> bool:
 def _work_across(line: str) -> int:
     """Return how much a statement that is in no block does that others may do in fewer passes over memory.
 
-    Whoever compiles it, elements at computed places are set one after the other, in an array that begins with a number.
+    Whoever compiles it, elements at computed places are set one after the other, in an array that begins with a number,
+    and parts of an array that lie in memory are copied.
     """
-    return 0 if line.startswith("for (int e0 ") or _START.fullmatch(line) else _work(line)
+    is_copy = _COPY.fullmatch(line) and not _goes_across(line, _INNER.findall(line))
+    return 0 if line.startswith("for (int e0 ") or _START.fullmatch(line) or is_copy else _work(line)
 
 
 def _work(line: str) -> int:

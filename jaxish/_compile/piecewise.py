@@ -44,16 +44,17 @@ class Piecewise:
 def compiled(body: Graph, name: str, is_for_now: bool = True) -> Piecewise | None:
     """Return a graph piece by piece when its pieces are compiled; None where there are none. Raises `cache.Unusable`.
 
-    It has to be enough if it is not for now.
+    It has to be enough if it is not for now. Where there is nothing to compile together, torch's operators are.
     """
     body = layouts.for_products(body)
     parts = pieces.cut(body)
     forms = {form.form: form for form in _written(body, parts.steps)}
-    if not is_for_now and not _is_enough(parts, forms):
+    is_enough = _is_enough(parts, forms)
+    if not is_for_now and not is_enough:
         return None
     runs = [step for step in _in_runs(parts.steps, forms) if not isinstance(step, fx.Node)]
     libraries = dict(_compiled({piece.form: forms[piece.form] for run in runs for piece in run}, name))
-    if not libraries:
+    if not libraries and (runs or not is_enough):
         return None
     forms = {form: forms[form] for form in libraries}
     steps = [
