@@ -248,8 +248,8 @@ def encoded(xp):
     """Return small arrays, joined to a large one, that rows are multiplied with."""
 
     def function(x):
-        parts = [f(x * 2.0**i) for i in range(6) for f in (xp.numpy.sin, xp.numpy.cos)]
-        return xp.nn.relu(xp.numpy.concatenate(parts, -1) @ xp.numpy.ones((36, 64)) * 0.1)
+        parts = [f(x * 2.0**i) for i in range(8) for f in (xp.numpy.sin, xp.numpy.cos)]
+        return xp.nn.relu(xp.numpy.concatenate(parts, -1) @ xp.numpy.ones((48, 64)) * 0.1)
 
     return function
 
