@@ -482,3 +482,43 @@ def test_sums_within_rows_are_made_in_blocks():
     graph = jaxish.jit(function).trace(x)._program.closed.graph
     assert {form.source.in_rows for form in piecewise._written(graph, pieces.cut(graph).pieces)} == {1}
     agree(lambda j: j.jit(function)(j.numpy.asarray(x)), rtol=1e-5, atol=1e-5)
+
+
+def of_bits(xp):
+    """Return what mixes bits of words, each of which is used twice."""
+
+    def spread(x):
+        for distance, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
+            x = (x | (x << distance)) & mask
+        return x
+
+    def function(x, y):
+        words = xp.lax.bitcast_convert_type(y, xp.numpy.uint32)
+        mixed = (words ^ (words >> 15)) * xp.numpy.uint32(2654435761)
+        return spread(x & 0xFFFF) | (spread(y & 0xFFFF) << 1), (mixed ^ (mixed >> 13)) % xp.numpy.uint32(1000)
+
+    return function
+
+
+def of_numbers(xp):
+    """Return updates of a parameter and of its averages, and what is no element of a vector, between them."""
+
+    def function(p, g):
+        first = 0.9 * p + 0.1 * g
+        second = xp.numpy.abs(first * g) + g * g
+        step = first / xp.numpy.sqrt(second)
+        return first, second, p - step * xp.numpy.maximum(first, second), xp.numpy.exp(step) + second, step * step
+
+    return function
+
+
+@pytest.mark.parametrize("program", [of_bits, of_numbers])
+@pytest.mark.parametrize("size", [30_011, 40_000])
+def test_simple_statements_that_follow_each_other_are_one_loop(program, size):
+    generator = np.random.default_rng(11)
+    if program is of_bits:
+        x, y = generator.integers(-(1 << 31), 1 << 31, (2, size)).astype(np.int32)
+    else:
+        x, y = generator.choice(np.array([0.5, -2, 3, np.inf, np.nan, 1e-3], np.float32), (2, size))
+    assert "own_v" in source_of(program(jaxish), x, y)
+    check(program, x, y)

@@ -239,6 +239,92 @@ def test_derivatives_that_torch_writes_in_place_are_part_of_pieces(mapped):
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
 
 
+def weighted_products(xp):
+    """Return what each sample along a ray gets of the light, and its derivative."""
+    return xp.value_and_grad(lambda x: (xp.numpy.cumprod(x, 1) * xp.numpy.flip(x, 1)).sum())
+
+
+def encoded(xp):
+    """Return small arrays, joined to a large one, that rows are multiplied with."""
+
+    def function(x):
+        parts = [f(x * 2.0**i) for i in range(8) for f in (xp.numpy.sin, xp.numpy.cos)]
+        return xp.nn.relu(xp.numpy.concatenate(parts, -1) @ xp.numpy.ones((48, 64)) * 0.1)
+
+    return function
+
+
+def shifted_medians(xp):
+    def function(x):
+        around = xp.numpy.pad(x, 1, mode="edge")
+        shifts = [around[i : i + x.shape[0], j : j + x.shape[1]] for i in range(3) for j in range(3)]
+        return xp.numpy.sort(xp.numpy.stack(shifts), 0)[4], xp.numpy.argsort(xp.numpy.stack(shifts, -1))[..., 0]
+
+    return function
+
+
+def zeros_among(x):
+    return np.where(np.random.default_rng(4).random(x.shape) < 0.1, np.float32(0), x)
+
+
+@pytest.mark.parametrize(
+    "program, x",
+    [
+        (weighted_products, zeros_among(np.random.default_rng(5).normal(size=(40, 8)).astype(np.float32))),
+        (encoded, np.random.default_rng(6).normal(size=(2000, 3)).astype(np.float32)),
+        (shifted_medians, zeros_among(np.random.default_rng(7).normal(size=(130, 301)).astype(np.float32))),
+    ],
+)
+def test_programs_that_pieces_are_enough_for(program, x):
+    found = piecewise.compiled(graph_of(program(jaxish), x), "function")
+    assert found is not None and found.is_enough
+    for result, wanted in zip(found.module.forward(torch.tensor(x)), jax.tree.leaves(program(jax)(x)), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
+
+
+def hard(dtype, shape):
+    generator = np.random.default_rng(9)
+    numbers = generator.integers(-4, 5, shape)
+    if not np.issubdtype(dtype, np.floating):
+        return np.abs(numbers).astype(dtype) if np.dtype(dtype).kind in "ub" else numbers.astype(dtype)
+    return generator.choice(np.array([np.nan, 0, -0.0, np.inf, -np.inf, 1, 2, 3], dtype), shape)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint32, np.int8, np.uint8, np.bool_])
+@pytest.mark.parametrize(
+    "shape, axis", [((2, 16), 0), ((9, 37), 0), ((32, 3, 50), 0), ((5, 7, 31), 1), ((4, 50, 25), 2)]
+)
+@pytest.mark.parametrize("descending", [False, True])
+def test_short_rows_and_columns_are_sorted_side_by_side(dtype, shape, axis, descending):
+    def program(xp):
+        def function(x):
+            order = {"axis": axis, "descending": descending}
+            return xp.numpy.sort(x, **order), xp.numpy.argsort(x, **order)
+
+        return function
+
+    x = hard(dtype, shape)
+    body = graph_of(program(jaxish), x)
+    assert "sort_side_by_side<" in "".join(f.source.function for f in piecewise._written(body, pieces.cut(body).steps))
+    found = piecewise.compiled(body, "function")
+    assert found is not None and found.is_enough
+    for result, wanted in zip(found.module.forward(torch.tensor(x)), program(jax)(x), strict=True):
+        np.testing.assert_array_equal(result, wanted)
+        if dtype is np.float32:
+            np.testing.assert_array_equal(np.signbit(result.numpy()), np.signbit(wanted))
+
+
+def test_what_has_nothing_to_compile_together_is_left_to_torch():
+    def program(xp):
+        return lambda x, w: xp.nn.relu(xp.lax.conv_general_dilated(x, w, (2, 2), "VALID", feature_group_count=2))
+
+    x, w = (np.random.default_rng(8).normal(size=s).astype(np.float32) for s in ((2, 8, 41, 41), (16, 4, 3, 3)))
+    found = piecewise.compiled(graph_of(program(jaxish), x, w), "function", is_for_now=False)
+    assert found is not None and found.is_enough
+    (result,) = found.module.forward(torch.tensor(x), torch.tensor(w))
+    np.testing.assert_allclose(result, program(jax)(x, w), rtol=1e-4, atol=1e-4)
+
+
 def test_what_torch_puts_off_is_there_when_a_piece_reads_it():
     def function(x):
         return [

@@ -37,7 +37,7 @@ from .._devices import processes, spmd
 from . import (
     background,
     cuda_graphs,
-    in_place,
+    donation,
     loop_sources,
     lowering,
     native_graph,
@@ -63,7 +63,7 @@ class Executable:
     """One graph's way to run: call `run(*tensors)`.
 
     Inputs at the positions `donated` may be written into: once compiled code does that, they are `written`, where the call
-    says so (`in_place.writable`).
+    says so (`donation.writable`).
     """
 
     written: tuple[int, ...] = ()
@@ -105,7 +105,7 @@ class Executable:
         """
         if not self.written:
             return _NOTHING_WRITTEN
-        return in_place.writable(in_place.places_held_once(tensors, [i - first for i in self.written]))
+        return donation.writable(donation.places_held_once(tensors, [i - first for i in self.written]))
 
     def run_for_now(self, *tensors: Tensor) -> Sequence[Tensor]:
         """Run as `run` does, without that being a reason to compile."""
@@ -393,9 +393,9 @@ def of(body: Graph, donated: Sequence[int] = ()) -> Executable:
 
 def _updates(body: Graph, donated: Sequence[int]) -> bool:
     """Tell whether a graph sets elements of inputs that may be written into."""
-    if not in_place.may_update(body, donated):
+    if not donation.may_update(body, donated):
         return False
-    return bool(in_place.updates(lowering.spelled_out(body, PIECES), donated))
+    return bool(donation.updates(lowering.spelled_out(body, PIECES), donated))
 
 
 def examples(body: Graph) -> list[Tensor]:

@@ -36,6 +36,7 @@ _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ r
 _NUMBER = re.compile(r"const [\w<>]+ (?P<name>\w+) = [^;]*;")
 _ARRAY = re.compile(r"(?P<kind>[\w<>]+)(?:\* __restrict__ const)? (?P<name>v\d+)(?:\[\d+\]| = (?P<place>.*));")
 _START = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*(?P<name>\w+)\[[^\[\]]*\] = [^\[\];]*;")
+_COPY = re.compile(r"(?:for \(int \w+ = 0; \w+ < \d+; \+\+\w+\) )*\w+\[[^\[\]]*\] = \w+\[[^\[\]]*\];")
 _PRODUCT = re.compile(r"product_of_rows<(\d+), (\d+), (\d+)>\((\w+), (.*), (\w+)\);")
 _ONTO = re.compile(rf"({_LAMBDA})\((\w+)\[([^\[\]]*)\], (.*)\);")
 _SIZES = {kind: dtype.itemsize for dtype, kind in C_TYPES.items()}
@@ -82,7 +83,8 @@ def blocked(lines: Sequence[str]) -> Blocks:
         before = its
         if member is None or not group.takes(member):
             found += [*before, *_shared(line), line]
-            rest += sum(map(_work_across, [*before, line]))
+            rest += sum(map(_work_across, before))
+            rest += 0 if member is not None and member.work < _FEW else _work_across(line)
             before = []
     end(len(lines))
     return Blocks(found, 1 if rest < _FEW else within / (within + rest))
@@ -117,9 +119,11 @@ def _may_come_before(line: str, group: "_Group") -> bool:
 def _work_across(line: str) -> int:
     """Return how much a statement that is in no block does that others may do in fewer passes over memory.
 
-    Whoever compiles it, elements at computed places are set one after the other, in an array that begins with a number.
+    Whoever compiles it, elements at computed places are set one after the other, in an array that begins with a number,
+    and parts of an array that lie in memory are copied.
     """
-    return 0 if line.startswith("for (int e0 ") or _START.fullmatch(line) else _work(line)
+    is_copy = _COPY.fullmatch(line) and not _goes_across(line, _INNER.findall(line))
+    return 0 if line.startswith("for (int e0 ") or _START.fullmatch(line) or is_copy else _work(line)
 
 
 def _work(line: str) -> int:
@@ -427,7 +431,7 @@ class _Group:
             f"for (int block = {count}*part/{parts}; block < {count}*(part+1)/{parts}; ++block) {{",
             f"const int first = block*{height}, end = {end};",
             *(f"{self.kinds[name]} {name}[{self.made[name] // self.rows * height}];" for name in local),
-            *(member.in_block(self.rows, height, local) for member in self.members),
+            *_together([member.in_block(self.rows, height, local) for member in self.members], local, self.kinds),
             "}}",
             *(line for m in self.members for line in m.ended(count, parts)),
         ]
@@ -444,3 +448,81 @@ class _Group:
                 room -= self.made[found["name"]] // self.rows * height * _SIZES[found["kind"]]
                 if room >= 0:
                     yield found["name"], line
+
+
+# -- statements of one loop --------------------------------------------------------------------------------------
+
+_EACH = re.compile(
+    r'(?P<loop>_Pragma\("GCC ivdep"\) for \(int i0 = [^;]*; [^;]*; \+\+i0\)) '
+    r"(?P<target>\w+)\[(?P<index>i0[^\[\]()]*)\] = (?P<value>.*);"
+)
+# What is a few instructions on vectors. What GCC may have no vectors for, and calls, keep loops of their own.
+_SIMPLE = {
+    *("add", "subtract", "multiply", "negate", "shift_left", "shift_right", "same_bits", "either", "convert"),
+    *("maximum", "minimum", "sqrt", "abs", "relu", "sign"),
+}
+_CALLED = re.compile(r"\b([a-z]\w*)(?:<[\w, ]*>)?\(")
+_CAST = re.compile(r"\((\w+)\)")
+_MOST_TOGETHER = 16  # statements, whose results are in registers
+
+
+def _together(lines: Sequence[str], local: Collection[str], kinds: Mapping[str, str]) -> list[str]:
+    """Return a block's statements, simple ones that follow each other in one loop: what they make stays in registers.
+
+    Each reads what the others make at its own index, so that their order for one index is all that there is to keep.
+    """
+    found: list[str] = []
+    run: list[re.Match[str]] = []
+    for number, line in enumerate([*lines, ""]):
+        each = _EACH.fullmatch(line)
+        if run and (each is None or not _may_follow(each, run, kinds)):
+            unread = {name for name in local if not any(_uses("".join(lines[number:]), [name]))}
+            found.append(_one_loop(run, unread, kinds))
+            run = []
+        if each is not None and _is_simple(each, kinds):
+            run.append(each)
+        elif line:
+            found.append(line)
+    return found
+
+
+def _kind(each: re.Match[str], kinds: Mapping[str, str]) -> str | None:
+    """Return the type of what a statement makes, as its target is declared, or, if it is a result, as its value says."""
+    cast = _CAST.match(each["value"])
+    return kinds.get(each["target"]) or (cast[1] if cast and cast[1] in _SIZES else None)
+
+
+def _is_simple(each: re.Match[str], kinds: Mapping[str, str]) -> bool:
+    value = each["value"]
+    if _kind(each, kinds) in (None, "bool") or any(_uses(value, [each["target"]])):
+        return False
+    if any(text in value for text in (" ? ", "{", "Complex")):
+        return False
+    return set(_CALLED.findall(value)) <= _SIMPLE
+
+
+def _may_follow(each: re.Match[str], run: Sequence[re.Match[str]], kinds: Mapping[str, str]) -> bool:
+    """Tell whether a statement may be in one loop with others: it is as wide, and reads what they make at its own index."""
+    if not _is_simple(each, kinds) or len(run) == _MOST_TOGETHER or each["loop"] != run[0]["loop"]:
+        return False
+    made = {m["target"]: m["index"] for m in run}
+    its, others = (_SIZES[_kind(m, kinds) or ""] for m in (each, run[0]))
+    reads_its_own = all(each["value"][u.end() :].startswith(f"[{made[u[0]]}]") for u in _uses(each["value"], made))
+    return its == others and each["target"] not in made and reads_its_own
+
+
+def _one_loop(run: Sequence[re.Match[str]], unread: Collection[str], kinds: Mapping[str, str]) -> str:
+    """Return the loop of these statements, of which some make what nothing else reads."""
+    if len(run) == 1:
+        return run[0][0]
+    body: list[str] = []
+    made: list[str] = []
+    for each in run:
+        target, value = each["target"], each["value"]
+        if made:
+            value = re.sub(rf"\b({'|'.join(made)})\[[^\[\]]*\]", r"own_\1", value)
+        made.append(target)
+        body.append(f"const {_kind(each, kinds)} own_{target} = {value};")
+        if target not in unread:
+            body.append(f"{target}[{each['index']}] = own_{target};")
+    return f"{run[0]['loop']} {{ {' '.join(body)} }}"

@@ -10,9 +10,11 @@ Beyond `_SMALL` rows, and for eigenvalues and singular values, LAPACK itself is 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
+from torch import fx
 
 from .._core.graph import Graph
 from . import lapack
@@ -25,6 +27,8 @@ _SMALL_TALL = 8192  # elements of a matrix that has more rows: likewise
 _MOST_ROWS = 512
 _MOST_OF_TALL = 1 << 18  # elements of a matrix that has more rows
 _MOST_SORTED = 1024
+# Elements that are sorted by exchanges of neighbours, where there are at least so many times as many.
+_SHORT, _SIDE_BY_SIDE = 32, 16
 _MOST_GREATEST = 32  # that are kept in order while the others pass by
 
 
@@ -201,9 +205,26 @@ def _sorted(x: Value, dim: int = -1, descending: bool = False, stable: bool | No
     if not x.shape or not 0 < x.shape[dim] <= _MOST_SORTED:
         raise Unsupported(f"sorting {list(x.shape)} along {dim}")
     axis, size = dim % len(x.shape), x.shape[dim]
-    function = _named("sort", x, size, math.prod(x.shape[axis + 1 :]), descending)
-    rank = len(x.shape) - axis
+    columns, rank = math.prod(x.shape[axis + 1 :]), len(x.shape) - axis
+    if not _is_side_by_side(x.shape, axis):
+        function = _named("sort", x, size, columns, descending)
+    elif axis < len(x.shape) - 1:
+        function = _named("sort_side_by_side", x, size, columns, columns, 1, descending)
+    else:
+        rank = len(x.shape)  # all rows in one call
+        function = _named("sort_side_by_side", x, size, math.prod(x.shape[:-1]), 1, size, descending)
     return Call(function, [(x, rank)], [(x.shape, torch.int64, rank)], [0, 1])
+
+
+def sorts_side_by_side(node: fx.Node) -> bool:
+    """Tell whether a node sorts along a short dimension, many at a time."""
+    shape, dim = node.meta["val"][0].shape, cast("int", node.kwargs.get("dim", -1))
+    return len(shape) > 0 and _is_side_by_side(shape, dim % len(shape))
+
+
+def _is_side_by_side(shape: Sequence[int], axis: int) -> bool:
+    at_a_time = math.prod(shape[axis + 1 :]) if axis < len(shape) - 1 else math.prod(shape[:axis])
+    return 1 < shape[axis] <= _SHORT and at_a_time >= _SIDE_BY_SIDE
 
 
 def _greatest(x: Value, count: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Call:
@@ -424,7 +445,7 @@ MATRICES(int n) log_determinant(T* a, T* sign, T* size) {
   }
 }
 template <bool descending, class T> static inline bool before(T x, T y) {  // NaN is the greatest
-  return descending ? y < x || (is_nan(x) && !is_nan(y)) : x < y || (is_nan(y) && !is_nan(x));
+  return descending ? (y < x) | (is_nan(x) & !is_nan(y)) : (x < y) | (is_nan(y) & !is_nan(x));  // without branches
 }
 MATRICES(int n, int count, bool descending) greatest(const T* a, T* found, int64_t* places) {
   for (int i = 0; i < n; ++i) {
@@ -453,6 +474,33 @@ MATRICES(int n, int columns, bool descending) sort(T* a, int64_t* places) {
       for (int i = 0; i < n; ++i) now[i] = other[i], at[i] = others[i];
     }
     for (int i = 0; i < n; ++i) a[i*columns+c] = now[i], places[i*columns+c] = at[i];
+  }
+}
+// The same by exchanges of neighbours, for as many columns at a time as a line of the cache has elements. From a row to the
+// next one it is `down`, from a column to the next one `across`. GCC would unroll all of it, and take seconds.
+#define LOOP _Pragma("GCC unroll 1") for
+MATRICES(int n, int columns, int down, int across, bool descending) sort_side_by_side(T* a, int64_t* places) {
+  constexpr int lanes = 64 / sizeof(T);
+  using Place = std::conditional_t<sizeof(T) == 8, int64_t, std::conditional_t<sizeof(T) == 4, int32_t, int16_t>>;
+  ALIGNED T now[n][lanes];
+  ALIGNED Place at[n][lanes];
+  for (int c = 0; c < columns; c += lanes) {
+    const int width = columns - c < lanes ? columns - c : lanes;
+    T* const first = a + int64_t(c) * across;
+    int64_t* const place = places + int64_t(c) * across;
+    LOOP (int i = 0; i < n; ++i) LOOP (int l = 0; l < lanes; ++l) {
+      now[i][l] = first[i*down+(l < width ? l : 0)*across], at[i][l] = i;
+    }
+    LOOP (int last = 1; last < n; ++last) LOOP (int i = last; i > 0; --i) LOOP (int l = 0; l < lanes; ++l) {
+      const T upper = now[i-1][l], lower = now[i][l];
+      const Place its = at[i-1][l], other = at[i][l];
+      const bool moves = before<descending>(lower, upper);
+      now[i-1][l] = moves ? lower : upper, now[i][l] = moves ? upper : lower;
+      at[i-1][l] = moves ? other : its, at[i][l] = moves ? its : other;
+    }
+    LOOP (int i = 0; i < n; ++i) LOOP (int l = 0; l < width; ++l) {
+      first[i*down+l*across] = now[i][l], place[i*down+l*across] = at[i][l];
+    }
   }
 }
 """

@@ -66,6 +66,7 @@ _UNDERSTOOD = {
     "non_blocking",
 }  # fmt: skip
 _SEVERAL_RESULTS = ("split_with_sizes", "split", "unbind")
+_WITH_PLACES = ("max", "sort")  # return where their results come from, too
 _BY_NAME = ("add", "sub", "rsub", "view", "copy_", *_SEVERAL_RESULTS)  # which `value_of` looks at
 
 
@@ -77,8 +78,12 @@ def is_known(node: fx.Node) -> bool:
         return False
     if isinstance(node.target, Primitive):
         return len(types) == 1 and (name in INSTRUCTIONS or node.target.is_elementwise)
+    if _namespace(node) != "aten":
+        return False
+    if name in _WITH_PLACES and not isinstance(found, Tensor):
+        return name != "sort" or loop_matrices.sorts_side_by_side(node)
     calls = name in loop_matrices.CALLS or name in loop_fourier.STATEMENTS
-    if not (isinstance(found, Tensor) or name in _SEVERAL_RESULTS) or _namespace(node) != "aten" or calls:
+    if not (isinstance(found, Tensor) or name in _SEVERAL_RESULTS) or calls:
         return False
     tables = (OPERATORS, REDUCTIONS, VIEWS, EXPRESSIONS, STATEMENTS, _BY_NAME)
     return any(name in table for table in tables) or _is_compound(name, node)

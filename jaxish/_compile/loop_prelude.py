@@ -64,7 +64,11 @@ ABOVE(log1p_, float, log1pf, -1) ABOVE(log1p_, double, log1p, -1)
 #define OVERLOAD_OF_TWO(name) static inline float name##_(float x, float y) { return name##f(x, y); } \
                               static inline double name##_(double x, double y) { return name(x, y); }
 OVERLOAD_OF_TWO(atan2)
+#if defined(__clang__) || __GNUC__ >= 11
+template <class T, class S> static constexpr inline T same_bits(S x) { return __builtin_bit_cast(T, x); }
+#else
 template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
+#endif
 #define OF_ZERO(name, kind, function, test, instead) static inline kind name(kind x, kind y) { \
   const bool zero = test; \
   const kind found = function(zero ? kind(instead) : x, y); \
@@ -109,7 +113,8 @@ int32_t shifts[64] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 
                       43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
 // GCC 12 takes some arrays on the stack for aligned as vectors are, without seeing to it: the function ends in a segmentation fault.
 #define ALIGNED alignas(64)
-#define FUNCTION template <class T> static inline T
+// Constant, so that numbers made of numbers are known in loops that threads share, which are functions of their own.
+#define FUNCTION template <class T> static constexpr inline T
 // Narrow types would be promoted to int, which overflows.
 template <class T> using Wrapping = std::conditional_t<(sizeof(T) < 8), uint32_t, uint64_t>;
 template <class T> constexpr int width = 8 * sizeof(T);
@@ -187,7 +192,7 @@ FUNCTION digamma_(T given) {  // by reflection where it is negative
 FUNCTION xlogy(T a, T b) { return is_nan(b) ? b : a == 0 ? T(0) : a * log_(b); }
 FUNCTION relu(T a) { return a < 0 ? T(0) : a; }
 FUNCTION in_width(T distance) { return T(distance & (width<T> - 1)); }  // so that C++ defines the shift, chosen or not
-template <class T> static inline bool out_of_width(T distance) { return Wrapping<T>(distance) >= Wrapping<T>(width<T>); }  // or negative
+template <class T> static constexpr inline bool out_of_width(T distance) { return Wrapping<T>(distance) >= Wrapping<T>(width<T>); }  // or negative
 FUNCTION shift_left(T a, T b) { return out_of_width(b) ? T(0) : T(Wrapping<T>(a) << in_width(b)); }
 FUNCTION shift_right(T a, T b) { return out_of_width(b) ? T(a < 0 ? -1 : 0) : T(a >> in_width(b)); }
 FUNCTION quotient(T a, T b) {
@@ -238,7 +243,7 @@ FUNCTION power(T a, T b) {
   for (; b; b = T(b / 2), a = multiply(a, a)) if (b % 2) result = multiply(result, a);
   return result;
 }
-template <class T, class S> static inline T convert(S x) {
+template <class T, class S> static constexpr inline T convert(S x) {
   if constexpr (std::is_same_v<T, bool>) {
     return x != 0;
   } else if constexpr (std::is_same_v<S, bool>) {

@@ -184,6 +184,14 @@ def _running_extremum(name: str, emitter: Emitter, _: fx.Node, x: Value, dim: in
     return [_along(emitter, x, dim % len(x.shape), x.shape, x.dtype, start, step)]
 
 
+def _greatest_and_place(
+    emitter: Emitter, node: fx.Node, x: Value, dim: int | None = None, keepdim: bool = False
+) -> list[Value]:
+    shape, held = tuple(node.meta["val"][0].shape), emitter.held(x)
+    greatest = reduction(emitter, "amax", {}, [held, dim, keepdim], shape, x.dtype)
+    return [greatest, _place_of_most(">", emitter, shape, torch.int64, held, dim)]
+
+
 def _softmax(emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, dim: int, *_: Any) -> Value:
     powers, total = _softmax_parts(emitter, shape, dtype, x, dim)[1:]
     return _combined("div", powers, total)
@@ -225,4 +233,5 @@ STATEMENTS = {
 SEVERAL = {
     "cummax": functools.partial(_running_extremum, "amax"),
     "cummin": functools.partial(_running_extremum, "amin"),
+    "max": _greatest_and_place,
 }

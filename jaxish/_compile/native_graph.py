@@ -18,7 +18,7 @@ from torch import Tensor
 from .._core import monitoring
 from .._core.graph import Graph, TensorType
 from . import loop_compiler, loop_sources, native_loop
-from .in_place import is_writable
+from .donation import is_writable
 from .loop_compiler import Build, NativeLoop, packer
 from .loop_control_flow import CALLS_HOST
 from .loop_sources import Source

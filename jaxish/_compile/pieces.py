@@ -26,7 +26,7 @@ from .._core.nodes import storage_of
 from .._core.operators import aten
 from .._core.primitive import Primitive
 from . import layouts, loop_nodes, onednn
-from .in_place import Update
+from .donation import Update
 from .loop_products import goes_along_rows
 
 _MOST_NODES = 200  # of a piece: more take the compiler longer than they save calls
@@ -175,7 +175,8 @@ class _Cut:
 
     def _may_be_in_piece(self, node: fx.Node) -> bool:
         if node.target is getitem:
-            return node.args[0] in self._is_view
+            source = node.all_input_nodes[0]
+            return source in self._is_view or self._may_be_in_piece(source)
         is_product = operators.of(node.target).kind is operators.Kind.PRODUCT
         if is_product and not (_multiplies_small_matrices(node) or _multiplies_rows(node)):
             return False
@@ -289,7 +290,7 @@ class _Cut:
 
 def _size(node: fx.Node) -> int:
     value = node.meta.get("val")
-    return value.numel() if isinstance(value, Tensor) else 0
+    return sum(v.numel() for v in (value if isinstance(value, list | tuple) else [value]) if isinstance(v, Tensor))
 
 
 def _multiplies_small_matrices(node: fx.Node) -> bool:
@@ -325,8 +326,12 @@ def _pays(part: Sequence[fx.Node]) -> bool:
 
 
 def _in_parts(group: list[fx.Node]) -> Iterator[list[fx.Node]]:
-    for first in range(0, len(group), _MOST_NODES):
-        yield group[first : first + _MOST_NODES]
+    while group:
+        end = _MOST_NODES
+        while end < len(group) and group[end].target is getitem:  # with what it is a result of
+            end += 1
+        yield group[:end]
+        group = group[end:]
 
 
 def _form(

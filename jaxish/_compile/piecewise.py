@@ -15,7 +15,7 @@ from .._core import derived
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten
-from . import in_place, in_turn, layouts, loop_sources, native_graph, onednn, pieces
+from . import donation, in_turn, layouts, loop_sources, native_graph, onednn, pieces
 from .in_turn import Step
 from .loop_compiler import NativeLoop
 from .loop_sources import LEAST_IN_ROWS, Source
@@ -45,17 +45,19 @@ class Piecewise:
 def compiled(body: Graph, name: str, is_for_now: bool = True, donated: Sequence[int] = ()) -> Piecewise | None:
     """Return a graph piece by piece when its pieces are compiled; None where there are none. Raises `cache.Unusable`.
 
-    It has to be enough if it is not for now. Inputs at the positions `donated` may be written into.
+    It has to be enough if it is not for now. Where there is nothing to compile together, torch's operators are. Inputs at
+    the positions `donated` may be written into.
     """
-    body = in_place.laid_out(layouts.for_products(body), donated)
-    parts = pieces.cut(body, in_place.updates(body, donated))
+    body = donation.laid_out(layouts.for_products(body), donated)
+    parts = pieces.cut(body, donation.updates(body, donated))
     forms = {form.form: form for form in _written(body, parts.steps)}
     updating = any(piece.updates is not None and piece.form in forms for piece in parts.pieces)
-    if not is_for_now and not updating and not _is_enough(parts, forms):
+    is_enough = updating or _is_enough(parts, forms)
+    if not is_for_now and not is_enough:
         return None
     runs = [step for step in _in_runs(parts.steps, forms) if not isinstance(step, fx.Node)]
     libraries = dict(_compiled({piece.form: forms[piece.form] for run in runs for piece in run}, name))
-    if not libraries:
+    if not libraries and (runs or not is_enough):
         return None
     forms = {form: forms[form] for form in libraries}
     steps = [

@@ -19,6 +19,8 @@ def _filled(tensor: Tensor, mask: Tensor, value: Any) -> Tensor:
 # What torch's formulas write with (2.9 to 2.13), and what computes the same.
 PURE: dict[Any, Callable[..., Tensor]] = {
     aten.masked_fill_.Scalar: _filled, aten.logical_and_.default: aten.logical_and.default,
+    aten.bitwise_and_.Tensor: aten.bitwise_and.Tensor, aten.relu_.default: aten.relu.default,
+    aten.scatter_.value: aten.scatter.value,
     aten.add_.Tensor: aten.add.Tensor, aten.sub_.Tensor: aten.sub.Tensor,
     aten.mul_.Tensor: aten.mul.Tensor, aten.mul_.Scalar: aten.mul.Scalar, aten.div_.Tensor: aten.div.Tensor,
 }  # fmt: skip

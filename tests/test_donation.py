@@ -10,7 +10,7 @@ import torch
 from oracle import agree
 
 import jaxish
-from jaxish._compile import in_place, native_loop
+from jaxish._compile import donation, native_loop
 
 ROWS = 6000
 BUFFER = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
@@ -116,8 +116,8 @@ def test_loops_write_into_what_they_carry(compiled, monkeypatch):
     agree(*(j.jit(lambda j=j: cache_steps(j))() for j in (jaxish, jax)))
     for find in ("ready", "upcoming"):  # no C++ function for the whole loop
         monkeypatch.setattr(native_loop, find, lambda *_: None)
-    held, writable = [], in_place.writable
-    monkeypatch.setattr(in_place, "writable", lambda places: held.append(places) or writable(places))
+    held, writable = [], donation.writable
+    monkeypatch.setattr(donation, "writable", lambda places: held.append(places) or writable(places))
     cache_steps(jaxish)
     cache_steps(jaxish, with_part=False)
     assert len(held) == 8 and not any(held[:4]) and all(held[4:]) and len(set(held[4:])) == 1
