@@ -3,7 +3,6 @@
 import functools
 import threading
 
-import jax
 import numpy as np
 import pytest
 import torch
@@ -43,7 +42,7 @@ def steps(j, update, count=3):
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_what_is_donated_is_written_into(name, compiled):
-    agree(*(steps(j, UPDATES[name])[0] for j in (jaxish, jax)))
+    agree(lambda j: steps(j, UPDATES[name])[0])
     assert len(set(steps(jaxish, UPDATES[name])[1])) == 1
 
 
@@ -65,7 +64,7 @@ def test_other_results_keep_their_values(name, compiled):
             others.append(other)
         return x, others
 
-    agree(run(jaxish), run(jax))
+    agree(run)
 
 
 HOLDERS = {
@@ -113,7 +112,8 @@ def cache_steps(j, length=5, with_part=True):
 
 def test_loops_write_into_what_they_carry(compiled, monkeypatch):
     """But for what a step returns beside it, here a part that lies in it."""
-    agree(*(j.jit(lambda j=j: cache_steps(j))() for j in (jaxish, jax)))
+    agree(lambda j: j.jit(lambda: cache_steps(j))(), rtol=1e-5)
+    agree(cache_steps, rtol=1e-5)
     for find in ("ready", "upcoming"):  # no C++ function for the whole loop
         monkeypatch.setattr(native_loop, find, lambda *_: None)
     held, writable = [], donation.writable
@@ -131,7 +131,7 @@ def test_a_while_loop_writes_into_what_it_carries(compiled):
 
         return j.jit(lambda x: j.lax.while_loop(lambda s: s[1] < 6, step, (x, 0)))(BUFFER)
 
-    agree(run(jaxish), run(jax))
+    agree(run)
 
 
 def test_threads_have_arrays_of_their_own(compiled):
