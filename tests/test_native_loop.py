@@ -379,8 +379,12 @@ def test_draws_in_a_loop(draw, refused):
 
 
 def source_of(function, *args):
+    return _source(function, *args).text
+
+
+def _source(function, *args):
     scan = _scan_in(jaxish.jit(function), *args)
-    return loop_sources.scan_source(scan.body, scan.consts, scan.carries).text
+    return loop_sources.scan_source(scan.body, scan.consts, scan.carries)
 
 
 def test_bodies_are_as_long_as_what_they_compute():
@@ -1164,3 +1168,53 @@ def test_a_convolution_with_few_weights_is_native():
     convolve = lambda x: jaxish.scipy.signal.convolve2d(x, weights, mode="same")
     text = source_of(lambda x: jaxish.lax.fori_loop(0, 5, lambda i, x: convolve(x), x), image)
     assert text.count(" * ") >= 9
+
+
+def _after_a_test(j, c, i):
+    return j.lax.cond(c[i, 0] > 0, lambda c: c.at[i].set(0.5), lambda c: c.at[i + 1, 1].add(1.0), c)
+
+
+def _in_a_loop(j, c, i):
+    c = c.at[i].set(i * 1.0)
+    rows = lambda k: j.numpy.stack([k - 1, k])
+    step = lambda s: (s[0].at[rows(s[1])].set(s[0][rows(s[1])[::-1]]), s[1] - 1)
+    return j.lax.while_loop(lambda s: (s[1] > 0) & (s[0][s[1] - 1, 0] > s[0][s[1], 0]), step, (c, i))[0]
+
+
+# What a step sets in an array, and reads of it before and after.
+PLACES = {
+    "several, and read": lambda j, c, i: (c := c.at[i + j.numpy.arange(4)].set(c[i, 1] + 1.0)).at[i].add(c[i + 2] * c[i + 1]),
+    "a window, and read": lambda j, c, i: (d := j.lax.dynamic_update_slice(c, c[:2] * 0.5 + c[i], (i, 0))).at[i].add(d[i + 1]),
+    "by a fixed and a traced index": lambda j, c, i: c.at[i, 1].set(c[i, 2]).at[2 * i, :2].add(1.0).at[i + 1, -1].max(c[0, 0]),
+    "by a function": lambda j, c, i: c.at[i].apply(j.numpy.sin).at[i + 1, 0].apply(j.numpy.cos),
+    "after a test of it": _after_a_test, "in a loop that tests it": _in_a_loop,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_elements_are_set_where_they_lie_whatever_else_is_read(name):
+    c = np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32)
+
+    def program(j, c):
+        def step(c, i):
+            new = PLACES[name](j, c, i)
+            return new, (c[i], new[i + 1, 0])
+
+        return j.lax.scan(step, c, j.numpy.arange(1, 9))
+
+    agree(lambda j, c: j.jit(lambda c: program(j, c))(c), c, rtol=1e-5, atol=1e-6)
+    assert "memory.place" not in _source(lambda c: program(jaxish, c), c).function  # no array of so many elements
+
+
+def test_unsigned_integers_are_set_where_they_lie():
+    words = np.random.default_rng(0).integers(0, 1 << 32, 5000, dtype=np.uint32)
+
+    def program(j, words):
+        def step(words, i):
+            words = words.at[i].set(words[i + 1] | 3).at[i + j.numpy.arange(2)].add(words[i] ^ words[3 * i])
+            return words, words[i]
+
+        return j.lax.scan(step, words, j.numpy.arange(1, 9))
+
+    agree(lambda j, c: j.jit(lambda c: program(j, c))(c), words)
+    assert "memory.place" not in _source(lambda c: program(jaxish, c), words).function

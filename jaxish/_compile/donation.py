@@ -20,8 +20,8 @@ from .._core.graph import Graph
 from .._core.primitive import Primitive
 from .._core.rewriting import rewritten
 from . import loop_nodes
-from .loop_indexing import SETTING, changes_or_views, followed, is_first_slice, keeps_places
-from .loop_operators import name_of
+from .loop_indexing import changes_or_views, followed, is_first_slice, keeps_places
+from .loop_operators import SETTING, name_of
 
 _LEAST = 1 << 14  # elements: fewer are copied in less time than a call takes
 

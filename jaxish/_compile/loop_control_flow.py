@@ -21,10 +21,11 @@ IS_LONG, CALLS_HOST = 1, 2  # why a function gives up
 _MOST_UNCOUNTED = 1 << 12
 
 
-def _while(emitter: Emitter, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+def _while(emitter: Emitter, node: fx.Node, loop: Any) -> list[Value]:
     emitter.made["loops"] += 1
     consts = loop.cond_consts + loop.body_consts
-    lent = _lent(emitter, node)[consts:]
+    inputs, lent = _lent(emitter, node)
+    lent = lent[consts:]
     names, state = _variables(emitter, inputs[consts:], lent)
     given = [*inputs[loop.cond_consts : consts], *state]
     _repeat(emitter, names, loop.cond, [*inputs[: loop.cond_consts], *state], loop.body, given, loop.body_consts)
@@ -63,10 +64,11 @@ def _repeat(
     emitter.lines += [*step.fixed, "for (;;) {", *leave, *step.lines, *carry_over(names, results), "}"]
 
 
-def _scan(emitter: Emitter, node: fx.Node, loop: Any, inputs: Sequence[Value]) -> list[Value]:
+def _scan(emitter: Emitter, node: fx.Node, loop: Any) -> list[Value]:
     emitter.made["loops"] += 1
     head, length = loop.consts + loop.carries, loop.length
-    lent = _lent(emitter, node)[loop.consts : head]
+    inputs, lent = _lent(emitter, node)
+    lent = lent[loop.consts : head]
     names, state = _variables(emitter, inputs[loop.consts : head], lent)
     step, place = (emitter.new_name("n") for _ in range(2))
     slices = [Value(x.shape[1:], x.dtype, lambda i, x=x: x.load([place, *i]), is_held=True) for x in inputs[head:]]
@@ -89,13 +91,13 @@ def _scan(emitter: Emitter, node: fx.Node, loop: Any, inputs: Sequence[Value]) -
     return [*_after_loop(state, lent), *stacked]
 
 
-def _cond(emitter: Emitter, node: fx.Node, branch: Any, inputs: Sequence[Value]) -> list[Value]:
-    index, *operands = inputs
+def _cond(emitter: Emitter, node: fx.Node, branch: Any) -> list[Value]:
+    (index, *operands), own = _lent(emitter, node)
     begun = [_begun(emitter, body, operands) for body in branch.branches]
     found = [values for _, values in filter(None, begun)]
     if not found:
         raise CallsHost("all branches call Python")
-    lent = [v for v, own in zip(operands, _lent(emitter, node)[1:], strict=True) if own]
+    lent = [v for v, is_lent in zip(operands, own[1:], strict=True) if is_lent]
     updated: list[Value | None] = []
     for results in zip(*found, strict=True):
         updated.append(next((v for v in lent if all(r.is_update_of(v) for r in results)), None))
@@ -156,10 +158,16 @@ def _inner(
     return inner, inner.emit(inputs, carries)
 
 
-def _lent(emitter: Emitter, node: fx.Node) -> list[bool]:
-    """Tell of a loop's or branch's operands which are carries that nothing else reads: it may change them where they lie."""
-    mine = [a in emitter.carries and set(a.users) == {node} and node.args.count(a) == 1 for a in node.args]
-    return [m and emitter.values[a].memory is not None for m, a in zip(mine, node.args, strict=True)]  # pyright: ignore
+def _lent(emitter: Emitter, node: fx.Node) -> tuple[list[Value], list[bool]]:
+    """Return a loop's or branch's operands, and which are carries that nothing reads later: it may change them where they lie."""
+    lent = [
+        isinstance(a, fx.Node)
+        and emitter.values[a].memory is not None
+        and node.args.count(a) == 1
+        and emitter.may_change(node, a)
+        for a in node.args
+    ]
+    return [emitter.held(v) for v in emitter.arguments(node)], lent
 
 
 def _variables(emitter: Emitter, values: Sequence[Value], lent: Sequence[bool]) -> tuple[list[str], list[Value]]:

@@ -5,6 +5,7 @@ expressions, and what is used twice, reduced or multiplied as a matrix is stored
 in buffers of static size. What the nodes of a graph are, loop_nodes.py says.
 """
 
+import heapq
 import itertools
 import math
 import re
@@ -22,9 +23,10 @@ from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from .._core.target import LOOP
 from .duplicates import merged
+from .loop_bits import moved_as_they_are
 from .loop_elements import filled, literal
 from .loop_halves import widened
-from .loop_operators import C_TYPES
+from .loop_operators import C_TYPES, SETTING, name_of
 from .loop_values import CallsHost, Unsupported, Value, beginning, flat_index, in_buffer, is_in_order, nest
 from .special_products import respelled
 
@@ -47,12 +49,34 @@ def spelled_out(body: Graph) -> Graph:
             body = graph.trace(body, body.in_types, lowering=LOOP).graph
         except NotImplementedError as error:
             raise CallsHost(str(error)) from None
-    return respelled(body)
+    return moved_as_they_are(respelled(body))
 
 
 def _computes(node: fx.Node) -> bool:
     """Tell whether a node costs the compiler something: constants, views and parts of several results do not."""
     return bool(node.all_input_nodes) and node.target is not getitem and not operators.of(node.target).is_view
+
+
+_CHANGING = {*SETTING, "cond", "while", "scan"}
+
+
+def _changes_last(nodes: list[fx.Node]) -> list[fx.Node]:
+    """Return nodes in an order in which what may change a carry comes after all that does not depend on it, and may read it."""
+    place = {node: i for i, node in enumerate(nodes)}
+    changing = {node for node in nodes if name_of(node) in _CHANGING}
+    if not changing or any(name_of(node) == "copy_" for node in nodes):  # which changes what others read, too
+        return nodes
+    awaited = {node: len(node.all_input_nodes) for node in nodes}
+    ready = [(node in changing, place[node]) for node in nodes if not awaited[node]]
+    found: list[fx.Node] = []
+    heapq.heapify(ready)
+    while ready:
+        found.append(nodes[heapq.heappop(ready)[1]])
+        for user in found[-1].users:
+            awaited[user] -= 1
+            if not awaited[user]:
+                heapq.heappush(ready, (user in changing, place[user]))
+    return found
 
 
 def carry_over(targets: Sequence[str], results: Sequence[Value]) -> list[str]:
@@ -188,7 +212,9 @@ class Emitter:
         placeholders = nodes.find_nodes(op="placeholder")
         self.values.update(zip(placeholders, inputs, strict=True))
         self.carries = set(placeholders[carries.start : carries.stop])
-        for node in nodes.nodes:
+        ordered = _changes_last(list(nodes.nodes)) if carries else list(nodes.nodes)
+        self._order = {node: i for i, node in enumerate(ordered)}
+        for node in ordered:
             if node.op == "call_function":
                 self.values[node] = self._value_of(self, node)
             elif node.op == "get_attr":
@@ -202,6 +228,44 @@ class Emitter:
         assert [(v.shape, v.dtype) for v in results] == [(t.shape, t.dtype) for t in self.body.out_types]
         once = {v: self.held(v) for v, n in Counter(results).items() if n > 1 and v.place is None}
         return [once.get(v, v) for v in results]
+
+    def may_change(self, node: fx.Node, base: fx.Node) -> bool:
+        """Tell whether a node may change the memory of a carry, which it sees as `base`: nothing reads that later.
+
+        What was read of it and is needed after it, or by the node itself, is stored before, if that is little. Then elements
+        that wait to be set are.
+        """
+        seen, name = self.values[base], self._memory_of(base)
+        if name is None:
+            return False
+        needed = [n for n in self.values if self._is_needed_after(n, node, base) and self._reads(n, name)]
+        if base in needed or not self.several.keys().isdisjoint(needed):
+            return False
+        if 4 * sum(math.prod(self.values[n].shape) for n in needed) > math.prod(seen.shape):
+            return False
+        for n in needed:
+            self.values[n] = self.stored(replace(self.values[n], exponential=None))
+        self.lines += [update.text for update in seen.updates]
+        self.values[base] = seen.as_it_lies()
+        return True
+
+    def _memory_of(self, node: fx.Node) -> str | None:
+        """Return the name of the carry of this step that a node sees."""
+        place = self.values[node].place
+        name = None if place is None else place(["0"] * len(self.values[node].shape)).partition("[")[0]
+        return name if name in {self.values[c].memory for c in self.carries} else None
+
+    def _is_needed_after(self, node: fx.Node, change: fx.Node, base: fx.Node) -> bool:
+        return any(self._order[u] > self._order[change] or (u is change and node is not base) for u in node.users)
+
+    def _reads(self, node: fx.Node, memory: str) -> bool:
+        """Tell whether what a node makes is, or may be, computed of what lies there."""
+        found = self.several.get(node, [self.values[node]])
+        try:
+            texts = [v.text for value in found for v in (value, value.exponential) if v is not None]
+        except Unsupported:  # elements that were set, and are to be read
+            return True
+        return any(re.search(rf"\b{memory}\b", text) for text in texts)
 
     def settled(self, found: Sequence[Value], kept: Sequence[bool]) -> list[Value]:
         """Store results, but for those that are kept as updates: from there on nothing is read of what they update."""

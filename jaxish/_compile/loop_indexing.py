@@ -17,8 +17,8 @@ from torch.utils._pytree import tree_leaves
 from .._core import operators
 from .loop_elements import EXPRESSIONS, filled
 from .loop_emitter import Emitter, carry_over
-from .loop_operators import OPERATORS, REDUCTIONS, name_of
-from .loop_values import Unsupported, Update, Value, broadcast, flat_index, in_buffer, loops_over, nest
+from .loop_operators import OPERATORS, REDUCTIONS, SETTING, kind_of, name_of
+from .loop_values import Unsupported, Update, Value, broadcast, flat_index, in_buffer, loops_over, nest, unless_spare
 from .loop_views import RESHAPES
 
 _INDICES = (torch.int32, torch.int64)
@@ -160,7 +160,7 @@ def with_spare(x: Value, dim: int) -> Value:
         raise Unsupported("a slice of nothing")
 
     def load(index: Sequence[str]) -> str:
-        return x.load([*index[:dim], _unless_spare(index[dim], size), *index[dim + 1 :]])
+        return x.load([*index[:dim], unless_spare(index[dim], size), *index[dim + 1 :]])
 
     shape = (*x.shape[:dim], size + 1, *x.shape[dim + 1 :])
     memory = x.memory if dim == 0 else None
@@ -247,7 +247,8 @@ def _within(x: Value) -> str:
 def _combined(step: str | None, dtype: torch.dtype, first: str, second: str) -> str:
     if step is None:
         return second
-    form = OPERATORS[step].form(dtype)
+    is_sum_of_words = step == "add" and kind_of(dtype) == "w"  # which torch adds as signed ones
+    form = OPERATORS[step].form(torch.int64 if is_sum_of_words else dtype)
     if form is None:
         raise Unsupported(f"{step} of {dtype}")
     return form.format(first, second)
@@ -270,8 +271,12 @@ def as_it_may_be_set(emitter: Emitter, node: fx.Node, x: Value) -> Value:
         x = replace(x, copy=None)
     index = node.args[1] if node.target is torch.ops.aten.index_put.default else [node.args[2]]
     shapes = [emitter.values[n].shape for n in index if n is not None]  # pyright: ignore
-    if x.place is None or math.prod(np.broadcast_shapes(*shapes)) == 1 or _is_kept(emitter, node):
+    if x.place is None or x.copy is not None or math.prod(np.broadcast_shapes(*shapes)) == 1 or _is_kept(emitter, node):
         return x
+    base: Any = node.args[0]
+    if sum(a is base for a in tree_leaves(node.args)) == 1 and emitter.may_change(node, base):
+        x = emitter.values[base]
+        return replace(x, copy=x.place)
     return replace(x, place=None, memory=None, updates=())
 
 
@@ -456,9 +461,6 @@ def _changed(emitter: Emitter, x: Value, change: Callable[[Value], Value]) -> Va
         return replace(copy, place=None, memory=None, copy=copy.place)
 
 
-SETTING = ("index_put", "scatter", "scatter_add", "scatter_reduce")
-
-
 def _copied_with_spare(name: str, x: Value, dim: int) -> list[str]:
     """Return statements that copy x, the slice at the end of a dimension by itself: which one it is, no element asks."""
     size = x.shape[dim] - 1
@@ -466,15 +468,11 @@ def _copied_with_spare(name: str, x: Value, dim: int) -> list[str]:
     lines = []
     for at, shape in ((index[dim], [*x.shape[:dim], size, *x.shape[dim + 1 :]]), (f"{size}", x.shape)):
         place = [*index[:dim], at, *index[dim + 1 :]]
-        text = x.load(place).replace(_unless_spare(at, size), at if at in index else "0")
+        text = x.load(place).replace(unless_spare(at, size), at if at in index else "0")
         variables = [(i, n) for d, (i, n) in enumerate(zip(index, shape, strict=True)) if d != dim or at in index]
         loops = loops_over([i for i, _ in variables], [n for _, n in variables])
         lines.append(f"{loops}{name}[{flat_index(place, x.shape)}] = {text};")
     return lines
-
-
-def _unless_spare(index: str, size: int) -> str:
-    return f"(({index}) < {size} ? ({index}) : 0)"
 
 
 STATEMENTS = {

@@ -36,7 +36,7 @@ from . import (
 )
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter, carry_over
-from .loop_operators import C_TYPES, COMPUTED_WITH, INSTRUCTIONS, OPERATORS, REDUCTIONS, kind_of, name_of
+from .loop_operators import C_TYPES, COMPUTED_WITH, INSTRUCTIONS, OPERATORS, REDUCTIONS, SETTING, kind_of, name_of
 from .loop_values import Unsupported, Value, in_buffer
 from .loop_views import RESHAPES, VIEWS, select, slice_of
 
@@ -101,8 +101,7 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         value = _part(emitter, *node.args)
         assert isinstance(meta, Tensor)
     elif isinstance(node.target, Primitive) and (nested := _NESTED.get(name)) is not None:
-        given = [emitter.held(v) for v in emitter.arguments(node)]
-        emitter.several[node] = nested(emitter, node, node.target, given)
+        emitter.several[node] = nested(emitter, node, node.target)
         return Value((), torch.bool, _no_element)
     elif isinstance(node.target, HigherOrderOperator) and name == "while_loop":
         emitter.several[node] = loop_control_flow.while_of_torch(emitter, *node.args)  # pyright: ignore
@@ -184,7 +183,7 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
         return loop_parts.read_in_parts(emitter, shape, dtype, *args, **named)
     if name == "index_select" and (start := loop_indexing.start_of_run(node)) is not None:
         return loop_indexing.run_of(emitter, shape, args[0], args[1], emitter.values[start])
-    if name in loop_indexing.SETTING:
+    if name in SETTING:
         args = [loop_indexing.as_it_may_be_set(emitter, node, args[0]), *args[1:]]
     if name in STATEMENTS:
         return STATEMENTS[name](emitter, shape, dtype, *args, **named)
@@ -309,7 +308,8 @@ def _same_bits(emitter: Emitter, shape: tuple[int, ...], x: Value, dtype: torch.
     )  # fmt: skip
 
 
-def _threefry2x32(emitter: Emitter, node: fx.Node, cipher: Any, words: Sequence[Value]) -> list[Value]:
+def _threefry2x32(emitter: Emitter, node: fx.Node, cipher: Any) -> list[Value]:
+    words = [emitter.held(v) for v in emitter.arguments(node)]
     shape = tuple(node.meta["val"][0].shape)
 
     def load(index: Sequence[str]) -> str:

@@ -37,6 +37,9 @@ def kind_of(dtype: torch.dtype) -> str:
     return "f" if dtype.is_floating_point else "i" if dtype.is_signed else "u"
 
 
+SETTING = ("index_put", "scatter", "scatter_add", "scatter_reduce")  # elements at computed places
+
+
 def name_of(node: fx.Node) -> str:
     """Return the name by which these tables have what a node calls."""
     return getattr(node.target, "__name__", "").split(".")[0]

@@ -52,7 +52,7 @@ class Value:
     has a `place`: the expression of where an element is kept. Some may have been set since: `updates` are the statements
     that set them there, when nothing is read from there any more. Of an array that was copied so that elements could be
     set, `copy` says where an element is: more are set there, if nothing else reads it. The `exponential` is one that was
-    computed on the way: that of a logarithm of probabilities.
+    computed on the way: that of a logarithm of probabilities. A carry that may be changed at once is a copy, too.
     """
 
     shape: tuple[int, ...]
@@ -76,11 +76,23 @@ class Value:
             place = copy = memory = None
         if copy is not None:
             here = lambda i: copy(index(i))  # noqa: E731
-            return Value(shape, self.dtype, here, copy=here)
+            return Value(shape, self.dtype, here, copy=here, place=place and here, memory=memory)
         found = Value(shape, self.dtype, lambda i: load(index(i)), updates=self.updates, memory=memory)
         if memory is not None:
             return replace(found, place=lambda i: f"{memory}[{flat_index(i, shape)}]")
         return found if place is None else replace(found, place=lambda i: place(index(i)))
+
+    def as_it_lies(self) -> "Value":
+        """Return a carry whose elements have been set where they lie."""
+        place, dim = self.place, self.spare
+        assert place is not None
+        if dim is None:
+            return replace(self, load=place, updates=(), is_held=True)
+
+        def load(index: Sequence[str]) -> str:
+            return place([*index[:dim], unless_spare(index[dim], self.shape[dim] - 1), *index[dim + 1 :]])
+
+        return replace(self, load=load, updates=())
 
     @property
     def _without_spare(self) -> tuple[int, ...]:
@@ -120,6 +132,11 @@ class _Flat(str):
     """A place in memory that is known to be that of the element at an index: of `parts`, expressions and sizes."""
 
     parts: list[tuple[str, int]]
+
+
+def unless_spare(index: str, size: int) -> str:
+    """Return an index of what has once more its first slice at the end, as an index of what has not."""
+    return f"(({index}) < {size} ? ({index}) : 0)"
 
 
 def flat_index(index: Sequence[str], shape: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from .._core.typing import ArrayLike
 from .._lax.out_sharding import laid_over
 from .arguments import converted
 from .creation import asarray
-from .indexing import fill_of, mode_of, put_index, set_plainly, take_index
+from .indexing import fill_of, may_repeat, mode_of, put_index, set_plainly, take_index
 
 
 class _IndexUpdateHelper:
@@ -154,17 +154,23 @@ class _IndexUpdateRef:
         With traced indices that are not promised unique, `func` is called once per update.
         """
         t = tensor_of(self.array)
+        if unique_indices or not may_repeat(t, self.index):
+            new = func(Array(take_index(t, self.index, wrap=wrap_negative_indices), self.array._weak))
+            new = convert(tensor_of(asarray(new)), t.dtype)
+            return Array(
+                put_index(t, self.index, new, "set", mode_of(mode), True, wrap_negative_indices), self.array._weak
+            )
         counts = torch.zeros_like(t, dtype=torch.int32)
         ones = torch.ones((), dtype=torch.int32, device=t.device)
         counts = put_index(counts, self.index, ones, "add", mode_of(mode), unique_indices, wrap_negative_indices)
         out = self.array
-        for time in range(self._most(counts, unique_indices)):
+        for time in range(self._most(counts)):
             new = convert(tensor_of(asarray(func(out))), t.dtype)
             out = Array(torch.where(counts > time, new, tensor_of(out)), out._weak)
         return out
 
-    def _most(self, counts: Tensor, unique: bool) -> int:
-        if unique or not counts.numel():
+    def _most(self, counts: Tensor) -> int:
+        if not counts.numel():
             return 1
         if not is_abstract(Array(counts)):
             return int(Array(counts)._concrete(RuntimeError).max())

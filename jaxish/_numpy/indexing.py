@@ -399,6 +399,12 @@ def put_index(
     return _put(t, plan, values, combine, mode, unique)
 
 
+def may_repeat(t: Tensor, index: Any) -> bool:
+    """Tell whether an index may select an element of `t` more than once: it has an index array of several elements."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(e, list) or (isinstance(e, Array | np.ndarray) and e.size > 1) for e in entries)
+
+
 def _put(t: Tensor, plan: Plan, values: Tensor, combine: str, mode: GatherScatterMode | None, unique: bool) -> Tensor:
     if not plan.arrays:
         view = plan.view(t)
