@@ -1182,7 +1182,7 @@ def _in_a_loop(j, c, i):
 
 
 # What a step sets in an array, and reads of it before and after.
-PLACES = {
+WHERE_THEY_LIE = {
     "several, and read": lambda j, c, i: (c := c.at[i + j.numpy.arange(4)].set(c[i, 1] + 1.0)).at[i].add(c[i + 2] * c[i + 1]),
     "a window, and read": lambda j, c, i: (d := j.lax.dynamic_update_slice(c, c[:2] * 0.5 + c[i], (i, 0))).at[i].add(d[i + 1]),
     "by a fixed and a traced index": lambda j, c, i: c.at[i, 1].set(c[i, 2]).at[2 * i, :2].add(1.0).at[i + 1, -1].max(c[0, 0]),
@@ -1191,13 +1191,13 @@ PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", WHERE_THEY_LIE)
 def test_elements_are_set_where_they_lie_whatever_else_is_read(name):
     c = np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32)
 
     def program(j, c):
         def step(c, i):
-            new = PLACES[name](j, c, i)
+            new = WHERE_THEY_LIE[name](j, c, i)
             return new, (c[i], new[i + 1, 0])
 
         return j.lax.scan(step, c, j.numpy.arange(1, 9))
