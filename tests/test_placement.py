@@ -29,6 +29,7 @@ FACTORIES = {
 
 # The calls that make a tensor on the CPU whatever the default device is: the function that they stand in, and why.
 ON_THE_CPU = {
+    "_compile/donation.py:_alone": "what nobody else holds, whose references are counted once",
     "_compile/xla.py:_extracted": "memory that is its own, which is moved",
     "_core/array.py:_to_numpy": "values for NumPy",
     "_core/array.py:_from_numpy": "values from NumPy, which are moved",

@@ -64,11 +64,13 @@ ABOVE(log1p_, float, log1pf, -1) ABOVE(log1p_, double, log1p, -1)
 #define OVERLOAD_OF_TWO(name) static inline float name##_(float x, float y) { return name##f(x, y); } \
                               static inline double name##_(double x, double y) { return name(x, y); }
 OVERLOAD_OF_TWO(atan2)
+template <class T, class S> static inline T copied_bits(S x) { T y; std::memcpy((void*)&y, &x, sizeof(T)); return y; }
+template <class T, class S> static constexpr inline T same_bits(S x) {  // constant where they are numbers
 #if defined(__clang__) || __GNUC__ >= 11
-template <class T, class S> static constexpr inline T same_bits(S x) { return __builtin_bit_cast(T, x); }
-#else
-template <class T, class S> static inline T same_bits(S x) { T y; std::memcpy(&y, &x, sizeof(T)); return y; }
+  if constexpr (std::is_trivially_copyable_v<T> && std::is_trivially_copyable_v<S>) return __builtin_bit_cast(T, x);
 #endif
+  return copied_bits<T>(x);
+}
 #define OF_ZERO(name, kind, function, test, instead) static inline kind name(kind x, kind y) { \
   const bool zero = test; \
   const kind found = function(zero ? kind(instead) : x, y); \
