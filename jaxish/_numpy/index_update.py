@@ -154,7 +154,7 @@ class _IndexUpdateRef:
         With traced indices that are not promised unique, `func` is called once per update.
         """
         t = tensor_of(self.array)
-        if unique_indices or not may_repeat(t, self.index):
+        if unique_indices or not may_repeat(self.index):
             new = func(Array(take_index(t, self.index, wrap=wrap_negative_indices), self.array._weak))
             new = convert(tensor_of(asarray(new)), t.dtype)
             return Array(
@@ -162,7 +162,7 @@ class _IndexUpdateRef:
             )
         counts = torch.zeros_like(t, dtype=torch.int32)
         ones = torch.ones((), dtype=torch.int32, device=t.device)
-        counts = put_index(counts, self.index, ones, "add", mode_of(mode), unique_indices, wrap_negative_indices)
+        counts = put_index(counts, self.index, ones, "add", mode_of(mode), False, wrap_negative_indices)
         out = self.array
         for time in range(self._most(counts)):
             new = convert(tensor_of(asarray(func(out))), t.dtype)

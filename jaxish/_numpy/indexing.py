@@ -25,7 +25,7 @@ from .._core.symbolic_sizes import index as index_of
 from .._core.symbolic_sizes import is_size, is_whole, larger, slice_bounds, steps_between
 from .._tensors.elements import COMBINE, GatherScatterMode, put_elements, put_slice, put_window, take_elements
 from .creation import asarray
-from .dynamic_index import windows_of
+from .dynamic_index import Slice, windows_of
 
 _FULL = slice(None)
 
@@ -399,10 +399,13 @@ def put_index(
     return _put(t, plan, values, combine, mode, unique)
 
 
-def may_repeat(t: Tensor, index: Any) -> bool:
-    """Tell whether an index may select an element of `t` more than once: it has an index array of several elements."""
+def may_repeat(index: Any) -> bool:
+    """Tell whether an index may select an element more than once: it has an index array of several elements, or what may be one."""
     entries = index if isinstance(index, tuple) else (index,)
-    return any(isinstance(e, list) or (isinstance(e, Array | np.ndarray) and e.size > 1) for e in entries)
+    return not all(e.size <= 1 if isinstance(e, Array | np.ndarray) else isinstance(e, _SINGLE) for e in entries)
+
+
+_SINGLE = (int, np.integer, np.bool_, slice, Slice, type(None), type(Ellipsis))
 
 
 def _put(t: Tensor, plan: Plan, values: Tensor, combine: str, mode: GatherScatterMode | None, unique: bool) -> Tensor:

@@ -89,12 +89,7 @@ class PreparedCall:
             return program.on(self.arrays)
         tensors = [a._tensor for a in self.arrays]
         _check_given_once(program.taken, self.arrays)
-        try:
-            with program.writable(tensors):
-                result = program.on(self.arrays)
-        except BaseException:
-            _delete_written(program, self.arrays, tensors)
-            raise
+        result = _ran(program, lambda: program.on(self.arrays), self.arrays, tensors)
         for handles in (self.arrays, tree.flatten(self.given)[0]):  # others where a sharding was asked for
             _delete(program.taken, handles, tensors)
         return result
@@ -103,19 +98,19 @@ class PreparedCall:
 def run_taking_over(program: Program, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
     """Do what `PreparedCall.run` does, with arguments that need no preparation."""
     _check_given_once(program.taken, leaves)
-    try:
-        with program.writable(tensors):
-            result = program(tensors)
-    except BaseException:
-        _delete_written(program, leaves, tensors)
-        raise
+    result = _ran(program, lambda: program(tensors), leaves, tensors)
     _delete(program.taken, leaves, tensors)
     return result
 
 
-def _delete_written(program: Program, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> None:
-    """Delete the arguments that a call that failed may have begun to write into."""
-    _delete(program.written, leaves, tensors)
+def _ran(program: Program, run: Callable[[], Any], leaves: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+    """Return what a call gives that may write into arguments; those that it may have begun to write into are deleted if it fails."""
+    try:
+        with program.writable(tensors):
+            return run()
+    except BaseException:
+        _delete(program.written, leaves, tensors)
+        raise
 
 
 def _check_given_once(taken: Sequence[int], leaves: Sequence[Any]) -> None:
