@@ -1,5 +1,6 @@
 """Configuration: flags, their context managers, and the debugging they switch on."""
 
+import jax as real_jax
 import numpy as np
 import pytest
 
@@ -56,7 +57,13 @@ def test_strict_dtype_promotion_refuses_mixed_dtypes():
         jnp.ones(2, np.float32) + jnp.ones(2, np.int32)
 
 
-def test_log_compiles_reports_a_trace(caplog):
-    with jax.log_compiles(True):
-        jax.jit(lambda x: x + 1)(1.0)
-    assert "Finished tracing" in caplog.text
+@pytest.mark.parametrize("j", [real_jax, jax], ids=["jax", "jaxish"])
+def test_traces_are_logged_with_the_types_that_they_are_for(j, caplog):
+    def scaled(x, y):
+        return x * y
+
+    with j.log_compiles(True):
+        j.jit(scaled)(np.ones(3, np.float32), 2)
+    assert "Finished tracing scaled for jit" in caplog.text
+    types = "(ShapedArray(float32[3]), ShapedArray(int32[], weak_type=True))"
+    assert f"Compiling jit(scaled) with global shapes and types {types}." in caplog.text

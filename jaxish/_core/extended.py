@@ -19,7 +19,7 @@ import torch
 
 from . import graph, tree
 from .array import Array, default_torch_device, to_numpy
-from .dtypes import ExtendedDType, float0
+from .dtypes import ExtendedDType, canonicalize_dtype, float0
 
 
 class ExtendedOperandError(TypeError, ValueError):
@@ -157,7 +157,8 @@ _signature = functools.cache(inspect.signature)
 
 def _check_same(found: Any, wanted: Any) -> None:
     if found != wanted:
-        raise ExtendedOperandError(f"Cannot convert_element_type from {found} to {wanted}: keys are no numbers.")
+        name = wanted if isinstance(wanted, ExtendedDType) else canonicalize_dtype(wanted)
+        raise ExtendedOperandError(f"Cannot convert_element_type from {found} to {name}: keys are no numbers.")
 
 
 def _put_together(like: ExtendedArray, results: Sequence[Any]) -> Any:

@@ -292,9 +292,11 @@ def _traced(
             watched, types, purpose=f"the function {name_of(fun)} for {transformation}", names=names, captures=True
         )
     closed.graph.cache["name"] = name_of(fun)
-    if config.log_compiles.value:
-        _log.warning("Finished tracing %s for %s in %.3f s", name_of(fun), transformation, timer.seconds)
     in_avals = tuple(ShapedArray(a.shape, a.dtype, a.weak_type) for a in arrays)
+    level = logging.WARNING if config.log_compiles.value else logging.DEBUG
+    _log.log(level, "Finished tracing %s for %s in %.9f sec", name_of(fun), transformation, timer.seconds)
+    if transformation == "jit":
+        _log.log(level, "Compiling jit(%s) with global shapes and types %s.", name_of(fun), in_avals)
     uses = used[0] if used else None
     program = Program(closed, flat.output.spec, tuple(flat.output.kinds), in_avals, name_of(fun), uses)
     if config.enable_checks.value:

@@ -472,7 +472,8 @@ def _size_of(args: Any, kwargs: Any, in_axes: Any, statics: Sequence[int], axis_
     for position, arg in enumerate(args):
         axis = None if position in statics else _axis_of(in_axes, position)
         leaves, spec = tree.flatten(arg)
-        for leaf, dim in zip(leaves, broadcast_prefix(axis, spec, "pmap in_axes", _is_none), strict=True):
+        name = f"pmap in_axes[0][{position}]"  # of the pair of positional and keyword arguments, as JAX counts
+        for leaf, dim in zip(leaves, broadcast_prefix(axis, spec, name, _is_none), strict=True):
             if dim is not None and getattr(leaf, "shape", ()):
                 return _checked_size(leaf.shape[dim], axis_size)
     for leaf in tree.flatten(kwargs)[0]:
