@@ -588,3 +588,24 @@ def test_weak_types_of_what_a_jaxpr_computes():
         return evaluated(*given), j.jit(evaluated)(*given), [str(a) for a in jaxpr.out_avals]
 
     agree(program)
+
+
+@pytest.mark.parametrize("argument", [1.0, np.float32(1)], ids=["weak", "strong"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j, x: 0 + j.numpy.where(x > 0, 1, 0),
+        lambda j, x: j.numpy.broadcast_to(x, 2).sum(),
+        lambda j, x: j.lax.cond(x > 0, lambda x: x * 2, lambda x: x, x),
+        lambda j, x: j.lax.scan(lambda c, _: (c * 2, c), x, None, length=2),
+        lambda j, x: j.lax.while_loop(lambda c: c < 3, lambda c: c * 2, x),
+        lambda j, x: j.jit(lambda x: x * 2)(x),
+    ],
+    ids=["where", "sum", "cond", "scan", "while", "jit"],
+)
+def test_evaluated_results_are_as_weakly_typed_as_those_of_the_function(program, argument):
+    def weak(j):
+        closed = j.make_jaxpr(lambda x: program(j, x))(argument)
+        return [r.weak_type for r in j.core.eval_jaxpr(closed.jaxpr, closed.consts, argument)]
+
+    assert weak(jaxish) == weak(jax)

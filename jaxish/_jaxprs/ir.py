@@ -10,6 +10,7 @@ import torch
 
 from .._core import dtypes
 from .._core.array import Array, default_torch_device
+from .._core.array import is_weak as is_weak_value
 from .._core.avals import AbstractValue, ShapedArray, aval_of
 from .._core.errors import JaxprTypeError as JaxprTypeError
 from .._core.graph import Graph
@@ -280,7 +281,22 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
         found = eqn.primitive.bind(*map(read, eqn.invars), **eqn.primitive.get_bind_params(eqn.params))
         results = found if eqn.primitive.multiple_results else [found]
         values.update(zip(eqn.outvars, results, strict=True))
-    return [read(v) for v in jaxpr.outvars]
+    results = [read(v) for v in jaxpr.outvars]
+    if any(is_weak(v) is not is_weak_value(x) for v, x in zip(jaxpr.invars, args, strict=True)):
+        return results
+    # The jaxpr knows which of its results are weak; jaxprs within its equations do not.
+    return [_retyped(x, v) for v, x in zip(jaxpr.outvars, results, strict=True)]
+
+
+def is_weak(atom: Atom) -> bool:
+    """Return whether an atom stands for numbers of a weak type."""
+    return isinstance(atom.aval, ShapedArray) and atom.aval.weak_type
+
+
+def _retyped(x: Any, like: Atom) -> Any:
+    if type(x) is not Array or x.weak_type is is_weak(like):
+        return x
+    return Array(x._tensor, not x.weak_type)
 
 
 def literal_value(literal: Literal) -> Any:
