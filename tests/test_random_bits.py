@@ -66,6 +66,8 @@ def test_uniforms(dtype):
         both(stack, "enable_x64", True)
         for shape in SHAPES:
             exactly(lambda j: j.random.uniform(j.random.key(7), shape, dtype))
+        if dtype == "float16":  # XLA multiplies and adds at once where the processor can (AVX512-FP16)
+            stack.enter_context(jax.disable_jit())
         exactly(lambda j: j.random.uniform(j.random.key(7), (5000,), dtype, -3.0, 7.3))
         exactly(lambda j: j.random.uniform(j.random.key(7), (50, 40), dtype, low, high))
 
