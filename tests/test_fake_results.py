@@ -26,6 +26,7 @@ NUMBERS = {
     aten.pow.Tensor_Scalar: [(2,), (0.5,), (1j,)],
     aten.tril.default: [(), (1,)],
     aten.triu.default: [(), (-1,)],
+    aten.constant_pad_nd.default: [([1, 2],), ([0, 1, -1, 2], 2), ([],)],
 }
 REDUCTIONS = {
     aten.sum.default: [()],
@@ -66,6 +67,46 @@ def test_types_of_choices(dtype, number):
         agrees(lambda t, m: torch.where(m, number, t), torch.ones(2, 3).to(dtype), mask)
         if not isinstance(number, complex) or dtype.is_complex:  # of which torch's formula refuses what its kernel does
             agrees(lambda t, m: t.masked_fill(m, number), torch.ones(2, 3).to(dtype), mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("shape", [(8,), (3, 5), (2, 6, 3), (0, 4), (2, 1, 5)])
+def test_types_and_layouts_of_transforms_and_factors(dtype, shape):
+    x = torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    transforms = [
+        (function, axes, *rest)
+        for axes in [(), (-1,), (0,), (0, 1), (1, 0), (-2, -1), (-1, -2), (0, 1, 2)]
+        if len({a % len(shape) for a in axes if -len(shape) <= a < len(shape)}) == len(axes)
+        for function, *rest in [(aten._fft_c2c.default, 0, True), (aten._fft_r2c.default, 0, True),
+                                (aten._fft_r2c.default, 0, False), (aten._fft_c2r.default, 0, 6)]
+    ]  # fmt: skip
+    for t in (x, x.transpose(0, -1)):
+        for function, axes, *rest in transforms:
+            laid_out_alike(lambda t: [function(t, [a % t.dim() for a in axes], *rest)], t)
+        if t.dim() > 1:
+            laid_out_alike(lambda t: list(aten.geqrf.default(t)), t)
+
+
+def laid_out_alike(function, tensor):
+    try:
+        wanted = function(tensor)
+    except RuntimeError:
+        return
+    strides = []
+
+    def traced(t):
+        found = function(t)
+        strides[:] = map(layout, found)
+        return found
+
+    graph.trace(lambda t: traced(t.as_strided(tensor.shape, tensor.stride())), [TensorType.of(tensor)])
+    assert strides == [*map(layout, wanted)]
+
+
+def layout(tensor):
+    return tensor.dtype, *(
+        (n, s if n > 1 and tensor.numel() else None) for n, s in zip(tensor.shape, tensor.stride(), strict=True)
+    )
 
 
 def test_the_cases_above_are_all_that_there_are():

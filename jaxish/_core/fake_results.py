@@ -118,6 +118,8 @@ def _remember(known: dict[_Key, Any], key: _Key, type: Any) -> None:
 
 def _remembered_by(func: Any) -> Callable[..., Any] | None:
     """Return what remembers an operator's results: None if it is not torch's own, or makes anything but one tensor."""
+    if func in _BY_RULE:
+        return _BY_RULE[func]
     schema = func._schema
     aliases = [value.alias_info is not None for value in (*schema.arguments, *schema.returns)]
     if (
@@ -142,7 +144,7 @@ _AS_STRIDED = torch.ops.aten.as_strided.default  # it may reach beyond the memor
 _BY_KERNEL = {
     getattr(getattr(torch.ops.aten, name), overload)
     for name, overload in (
-        *((name, "default") for name in ("clone", "complex", "tril", "triu", "sum", "any", "all")),
+        *((name, "default") for name in ("clone", "complex", "tril", "triu", "sum", "any", "all", "constant_pad_nd")),
         ("sum", "dim_IntList"), ("any", "dim"), ("any", "dims"), ("all", "dim"), ("all", "dims"),
     )
 }  # fmt: skip
@@ -153,6 +155,48 @@ _PLAIN_VIEWS = {
         ("squeeze", "default"), ("squeeze", "dim"), ("squeeze", "dims"), ("expand", "default"), ("select", "int"),
         ("slice", "Tensor"), ("diagonal", "default"), ("alias", "default"), ("detach", "default"),
     )
+}  # fmt: skip
+
+
+def _transformed(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
+    """Return what a Fourier transform makes of the last axes of a tensor that is laid out in their order, on the CPU.
+
+    torch's functions for the types view fakes in kernels, for which it imports torch.distributed.tensor (2.13, see `_OnFakes`).
+    """
+    x, axes, *_, last = args
+    places, count = [axis % x.dim() for axis in axes], len(axes)
+    ordered = sorted(places) == [*range(x.dim() - count, x.dim())]
+    if func is _C2R:
+        ordered = ordered and count == 1
+    elif func is _R2C:
+        ordered = ordered and places[-1:] == [x.dim() - 1]
+    if not (count and ordered and x.is_contiguous() and _device_of(x).type == "cpu"):
+        return _remembered(mode, func, args, kwargs, key)
+    sizes, dtype = list(x.shape), x.dtype
+    if func is _C2R:
+        sizes[-1], dtype = last, dtype.to_real()
+    elif func is _R2C:
+        sizes[-1], dtype = sizes[-1] // 2 + 1 if last else sizes[-1], dtype.to_complex()
+    return fake(mode, sizes, dtype, _device_of(x))
+
+
+def _factored(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
+    """Return what geqrf makes, for which torch has no function: it computes it, and imports SymPy to say of what type it is (2.13)."""
+    (matrices,) = args
+    *batch, rows, columns = matrices.shape
+    device = _device_of(matrices)
+    packed = fake(mode, (*batch, columns, rows), matrices.dtype, device)  # columns lie together, as LAPACK has them
+    strides = (*packed.stride()[:-2], 1, rows)
+    return [
+        _fake_view(mode, packed, 0, matrices.shape, matrices.dtype, device, strides),
+        fake(mode, (*batch, min(rows, columns)), matrices.dtype, device),
+    ]
+
+
+_R2C, _C2R = torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default
+_BY_RULE = {
+    torch.ops.aten._fft_c2c.default: _transformed, _R2C: _transformed, _C2R: _transformed,
+    torch.ops.aten.geqrf.default: _factored,
 }  # fmt: skip
 
 
