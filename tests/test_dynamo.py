@@ -37,6 +37,19 @@ import jaxish as jax, jaxish.numpy as jnp
 
 w = jnp.ones(3)
 jax.jvp(lambda w: jnp.tanh(w) * 2, (w,), (w,)), jax.jacfwd(lambda w: jnp.tanh(w) * jnp.var(w))(w)
+jax.linearize(jnp.tanh, w)[1](w)
+assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
+assert "torch._decomp.decompositions_for_jvp" not in sys.modules
+"""
+
+TRANSFORMS = """
+import sys
+import jaxish as jax, jaxish.numpy as jnp
+
+x = jnp.ones((4, 3))
+jax.jit(lambda x: (jnp.fft.fft(x), jnp.fft.rfft2(x), jnp.fft.irfft(x), jnp.linalg.qr(x, mode="raw")))(x)
+jax.jit(lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (2, 2), (1, 1), "SAME"))(x)
+jax.jit(lambda x: (jnp.packbits(x > 0), jnp.convolve(x[0], x[1])))(x)
 assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
 """
 
@@ -124,7 +137,9 @@ def run(program):
 
 
 @pytest.mark.parametrize(
-    "program", [TRACES, DATA, EAGER, COMMON], ids=["traces", "data", "forward mode outside of jit", "common operators"]
+    "program",
+    [TRACES, DATA, EAGER, COMMON, TRANSFORMS],
+    ids=["traces", "data", "forward mode outside of jit", "common operators", "transforms"],
 )
 def test_tracing_does_not_import_it(program):
     done = run(program)

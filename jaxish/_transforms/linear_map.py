@@ -74,7 +74,8 @@ class LinearMap(Linearized):
         zeros = [zeros_of(aval, device)._tensor for kind, aval in results if has_tangents(kind, aval)]
         if not zeros or not any(map(has_tangents, ends.in_kinds, ends.in_avals)):
             return None
-        _, push, _ = pullbacks.vjp(lambda *cts: (pull(cts), ()), zeros)
+        with backward_in_this_thread(), symbolic_shapes.put_aside():
+            _, push, _ = pullbacks.vjp(lambda *cts: (pull(cts), ()), zeros)
         return lambda directions: pullbacks.whole(push(directions), zeros)
 
     @in_own_dtypes
