@@ -407,6 +407,16 @@ def test_stages():
     assert "aten.mm" in lowered.as_text() and "aten.mm" in str(lowered.compiler_ir())
 
 
+@pytest.mark.parametrize("args, kwargs", [(("s",), {}), (([1, "a"],), {}), ((1,), {"y": {"k": [1, object]}})])
+def test_an_argument_that_is_no_array_is_named(args, kwargs):
+    def path(j):
+        with pytest.raises(TypeError, match="as an abstract array") as raised:
+            j.jit(lambda x, y=0: x)(*args, **kwargs)
+        return str(raised.value).split("passed to the function at path ")[1].partition("\n")[0]
+
+    assert path(jaxish) == path(jax)
+
+
 @pytest.mark.parametrize("form", ["as_text", "compiler_ir"])
 def test_lowered_functions_have_one_dialect(form):
     agree(lambda j: getattr(j.jit(lambda x: x + 1).lower(1.0), form)("esperanto"))
