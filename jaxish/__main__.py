@@ -51,8 +51,9 @@ def run_program(program: str, args: Sequence[str], module: bool) -> int:
     if not os.path.isfile(program):
         print(f"python -m jaxish run: no file {program!r}; for a module, use -m", file=sys.stderr)
         return 2
-    sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
-    runpy.run_path(program, run_name="__main__")
+    path = os.path.abspath(program)
+    sys.path.insert(0, os.path.dirname(path))
+    runpy.run_path(path, run_name="__main__")
     return 0
 
 

@@ -152,6 +152,25 @@ def test_raised(call):
     agree(call)
 
 
+@pytest.mark.parametrize("values", [[1, 5, -1, 11], [5, 11, -1], [5], [1, 2], [-1, 11, 5, 2]])
+def test_one_error_of_a_batch_is_raised(values):
+    def program(j):
+        def f(x):
+            of(j).check(x > 0, "first {x}", x=x)
+            of(j).check(x < 10, "second {x}", x=x)
+            of(j).check(x != 5, "third")
+            return j.numpy.arange(3)[x]
+
+        error, _ = j.vmap(of(j).checkify(f, errors=of(j).all_checks))(np.array(values, np.int32))
+        try:
+            error.throw()
+        except ValueError as raised:
+            return str(raised) == raised_by.setdefault("jax", str(raised))
+
+    raised_by = {}
+    agree(program)
+
+
 def test_types_of_what_is_checked():
     agree(lambda j: j.eval_shape(positive(j), N).dtype)
     agree(lambda j: j.make_jaxpr(positive(j))(N).out_avals[0].dtype)

@@ -11,6 +11,7 @@ def run(code, *args, cwd):
 
 
 PROGRAM = """
+    import os
     import sys
     import jax
     import jax.numpy as jnp
@@ -19,7 +20,7 @@ PROGRAM = """
     from jax.nn import relu
     import jaxlib
     assert sys.argv[1:] == ["a", "--b"], sys.argv
-    assert __name__ == "__main__"
+    assert __name__ == "__main__" and os.path.isabs(globals().get("__file__", "/"))
     assert jnp is jax.numpy and sys.modules["jax.numpy"] is sys.modules["jaxish.numpy"]
     assert jax.__version__.startswith("0.10.2") and jaxlib.__version__ == "0.10.2"
     assert jax.__version_info__ >= (0, 4, 20)

@@ -404,7 +404,17 @@ def test_stages():
         jaxish.ShapeDtypeStruct((2, 3), np.float32), jaxish.ShapeDtypeStruct((3, 4), np.float32)
     )
     assert lowered.out_info.shape == (2, 4)
-    assert "aten.mm" in lowered.as_text()
+    assert "aten.mm" in lowered.as_text() and "aten.mm" in str(lowered.compiler_ir())
+
+
+@pytest.mark.parametrize("args, kwargs", [(("s",), {}), (([1, "a"],), {}), ((1,), {"y": {"k": [1, object]}})])
+def test_an_argument_that_is_no_array_is_named(args, kwargs):
+    def path(j):
+        with pytest.raises(TypeError, match="as an abstract array") as raised:
+            j.jit(lambda x, y=0: x)(*args, **kwargs)
+        return str(raised.value).split("passed to the function at path ")[1].partition("\n")[0]
+
+    assert path(jaxish) == path(jax)
 
 
 @pytest.mark.parametrize("form", ["as_text", "compiler_ir"])

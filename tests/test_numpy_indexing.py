@@ -207,6 +207,11 @@ def test_take(mode, axis):
     agree(lambda jax: jax.numpy.take(operand(jax), jax.numpy.array([[0, -1], [7, 100]]), axis=axis, mode=mode))
 
 
+@pytest.mark.parametrize("indices", [[True, False], True, [1.0], 1j])
+def test_take_by_what_is_no_integer(indices):
+    agree(lambda jax: jax.numpy.take(operand(jax), jax.numpy.array(indices), axis=0))
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_take_and_put_along_axis(axis):
     def program(jax):

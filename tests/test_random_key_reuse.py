@@ -11,7 +11,7 @@ import jaxish
 import jaxish.experimental.key_reuse
 
 SETTING = """
-k, ks = j.random.key(0), j.random.split(j.random.key(1), 4)
+k, ks, r = j.random.key(0), j.random.split(j.random.key(1), 4), j.new_ref(3)
 n, u, split, fold_in, clone = j.random.normal, j.random.uniform, j.random.split, j.random.fold_in, j.random.clone
 jit, vmap, grad, lax, np = j.jit, j.vmap, j.grad, j.lax, j.numpy
 
@@ -22,6 +22,13 @@ def two(k):
 def same(k):
     a, b = split(k)
     return n(a) + n(a)
+
+def twice(f, *args):
+    return f(*args), f(*args)
+
+def put(r, k):
+    r[...] += u(k) < 0
+    return n(k)
 
 def carried(k, _):
     k, a = split(k)
@@ -224,6 +231,14 @@ BRANCHES = [
     "lax.switch(0, [lambda k: 0., n, u], k), n(k)",
 ]
 
+REFERENCES = [
+    "twice(jit(lambda: fold_in(k, r[...])))",
+    "twice(jit(lambda k: (r.__setitem__(..., 5), n(k))), k)",
+    "jit(put)(r, k), jit(put)(r, k)",
+    "jit(put)(r, ks[0]), jit(put)(r, ks[1])",
+    "lax.scan(lambda c, k: (c, put(r, k)), 0, ks)",
+]
+
 
 def _outcome(library, program):
     names = {"j": library}
@@ -236,7 +251,7 @@ def _outcome(library, program):
     return "fine"
 
 
-@pytest.mark.parametrize("program", [*EAGERLY, *JITTED, *MAPPED, *DIFFERENTIATED, *LOOPS, *BRANCHES])
+@pytest.mark.parametrize("program", [*EAGERLY, *JITTED, *MAPPED, *DIFFERENTIATED, *LOOPS, *BRANCHES, *REFERENCES])
 def test_the_programs_that_jax_refuses_are_refused(program):
     assert _outcome(jaxish, program) == _outcome(jax, program)
 

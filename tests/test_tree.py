@@ -450,6 +450,14 @@ def test_the_registry_flattens_one_level_and_returns_none_for_leaves(value):
     assert is_node[0] == is_node[1]
 
 
+@pytest.mark.parametrize("value", [{"b": 1, "a": [2]}, {}, (1, (2,)), [1], None, Point(1, 2)])
+def test_the_children_and_static_data_of_a_node(value):
+    for name in ("flatten_one_level", "flatten_one_level_with_keys"):
+        found, wanted = (getattr(j.tree_util, name)(value) for j in (jaxish, jax))
+        assert found[1] == wanted[1]
+    assert jaxish.tree_util.flatten_one_level(value) == jax.tree_util.flatten_one_level(value)
+
+
 OPTREES_OWN_NODES = [collections.deque([1, (2, None)], 3), time.gmtime(0), collections.deque()]
 
 

@@ -30,6 +30,10 @@ class GraphModule(fx.GraphModule):
         assert self.forward is not None  # that it is asked for writes it
         return super().code
 
+    def __str__(self) -> str:
+        self.write()
+        return super().__str__()
+
     def __reduce__(self) -> tuple[Any, ...]:
         with _writing:
             return fx.GraphModule(self, self.graph, self._get_name()).__reduce__()

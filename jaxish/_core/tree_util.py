@@ -163,7 +163,8 @@ def tree_map_with_path(
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     """Return the children and the static data of the root. Raises `ValueError` for a leaf."""
     pairs, data = flatten_one_level_with_keys(tree)
-    return [child for _, child in pairs], data
+    children = [child for _, child in pairs]
+    return tuple(children) if type(tree) in (dict, tuple, type(None)) else children, data
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
@@ -171,8 +172,10 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], A
     pairs = _tree.children_with_keys(tree)
     if pairs is None:
         raise ValueError(f"can't tree-flatten type: {type(tree)}")
-    node = tree_structure(tree).node_data()
-    return pairs, None if node is None else node[1]
+    kind, data = tree_structure(tree).node_data() or (None, None)
+    if kind is dict:
+        return pairs, tuple(data or ())  # static data can be hashed
+    return pairs, kind if optree.is_namedtuple_class(kind) else data
 
 
 class _Registry:

@@ -30,7 +30,7 @@ from .._numpy.joining import stack
 from .._numpy.reductions import any as any_of
 from .._numpy.rounding import isnan
 from .._numpy.selection import where
-from .._numpy.sorting import argmax
+from .._numpy.sorting import argmax, argmin
 from .._transforms.make_jaxpr import eval_shape, make_jaxpr
 
 ErrorCategory = type
@@ -306,14 +306,26 @@ def _raise_or_record(error: Error, debug: bool) -> None:
 
 
 def _reduced(error: Error) -> Error:
-    """Return the last error of a batch, which JAX takes."""
+    """Return the error of a batch that JAX takes: the last of each kind, and of these the one that is checked first."""
     codes = as_array(error._code)
-    place = codes.size - 1 - argmax((codes != _NONE).reshape(-1)[::-1])
+    flat = codes.reshape(-1)
+    kinds = dict[Any, list[int]]()
+    for site in error._sites:
+        payload = [as_array(p) for p in error._payloads[site.number]]
+        shapes = tuple((p.shape[codes.ndim :], p.dtype) for p in payload)
+        kinds.setdefault((site.category, shapes), []).append(site.number)
+    lasts = stack([flat.size - 1 - argmax(_are(flat, numbers)[::-1]) for numbers in kinds.values()])
+    found = flat[lasts]
+    place = lasts[argmin(where(found == _NONE, dtypes.iinfo(found.dtype).max, found))]
 
     def at_place(x: Any) -> Any:
         return as_array(x).reshape(-1, *x.shape[codes.ndim :])[place]
 
     return Error(at_place(codes), {n: list(map(at_place, p)) for n, p in error._payloads.items()}, error._sites)
+
+
+def _are(codes: Array, numbers: Iterable[int]) -> Array:
+    return functools.reduce(lambda a, b: a | b, (codes == n for n in numbers), as_array(False))
 
 
 # ------------------------------------------------------------------------------------------------------- transformation
@@ -390,7 +402,7 @@ class _Checked:
 
     def _recorded(self, error: Error, found: Error) -> Error:
         numbers = [s.number for s in found._sites if s.category in self.enabled]
-        counts = functools.reduce(lambda a, b: a | b, (as_array(found._code) == n for n in numbers), as_array(False))
+        counts = _are(as_array(found._code), numbers)
         sites = tuple(s for s in found._sites if s.number in numbers)
         payloads = {n: p for n, p in found._payloads.items() if n in numbers}
         return _first(error, Error(where(counts, found._code, np.int32(_NONE)), payloads, sites))

@@ -84,7 +84,10 @@ def take(
     no_out("take", out)
     check_arraylike("take", a, indices)
     t, index = tensors("take", a, indices)
-    _check_integer(index, "take indices")
+    if index.is_floating_point() or index.is_complex():
+        raise ValueError(f"indices must have an integer type, got {str(index.dtype).removeprefix('torch.')}")
+    if index.dtype is torch.bool:
+        index = index.to(torch.int32)
     if axis is None:
         t, axis = t.flatten(), 0
     axis = canonical_axis(static_int(axis, "axis"), t.dim())

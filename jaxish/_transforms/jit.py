@@ -116,8 +116,10 @@ class PjitFunction:
         for leaf in leaves:
             try:
                 arrays.append(_argument(leaf, name))
-            except OverflowError:
+            except (OverflowError, TypeError) as error:
                 path = dict(enumerate(names())).get(len(arrays), "unknown")
+                if isinstance(error, TypeError):
+                    raise TypeError(f"{error} It was passed to the function at path {path}.") from None
                 raise OverflowError(
                     "An overflow was encountered while parsing an argument to a jitted computation, whose argument path "
                     f"is {path}. Got {type(leaf)} with value {leaf}"

@@ -8,7 +8,7 @@ Nothing here runs while the flag is off.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,9 +133,19 @@ class CheckedProgram(Program):
     key_use: KeyUse
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
-        inputs = [*self.closed.closure(), *tensors]
+        run = super().__call__
+        return run(tensors) if self.uses is not None else self._checked(tensors, lambda: run(tensors))
+
+    def _with_references(self, tensors: Sequence[Tensor], arrays: Sequence[Array]) -> Any:
+        run = super()._with_references
+        return self._checked(tensors, lambda: run(tensors, arrays))
+
+    def _checked(self, tensors: Sequence[Tensor], run: Callable[[], Any]) -> Any:
+        borrowed = () if self.uses is None else self.uses.borrowed
+        captured = (t if i in borrowed else graph.lift(t) for i, t in enumerate(self.closed.captured))
+        inputs = [*captured, *tensors]
         consume_all(self.key_use.sinks, inputs, "jit")
-        leaves, spec = tree.flatten(super().__call__(tensors))
+        leaves, spec = tree.flatten(run())
         return spec.unflatten(self.key_use.noted(leaves, inputs))
 
 
@@ -158,7 +168,9 @@ class Watch:
 
     def _use_of(self, closed: ClosedGraph) -> KeyUse:
         assert self._trace is not None
-        notes = [note_of(t) for t in (*map(self._trace.lift, closed.captured), *self._inputs)]
+        lift, borrowed = self._trace.lift, self._trace.borrowed  # what references hold is not watched
+        captured = [Note() if i in borrowed else note_of(lift(t)) for i, t in enumerate(closed.captured)]
+        notes = [*captured, *map(note_of, self._inputs)]
         sinks = {i: note.consumed for i, note in enumerate(notes) if np.any(note.consumed)}
         forwards, spent = {}, {}
         for position, tensor in self._results.items():
