@@ -1247,3 +1247,21 @@ def test_the_way_back_changes_elements_where_they_lie(name):
     for scan in (there, back):
         text = loop_sources.scan_source(scan.body, scan.consts, scan.carries).function
         assert "000; ++" not in text, text  # no loop over all rows or elements
+
+
+LANES = {
+    "cond": lambda j, c, i: j.lax.cond(i % 2 == 0, lambda c: c.at[i].set(0.5), lambda c: c.at[i + 1].add(1.0), c),
+    "switch": lambda j, c, i: j.lax.switch(i % 3, [lambda c: c, lambda c: c.at[i].set(i * 1.0), lambda c: c.at[0].add(c[i])], c),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_lanes_that_take_different_branches_set_elements_where_they_lie(name):
+    c = np.random.default_rng(0).normal(size=(3, 3000)).astype(np.float32)
+    places = np.arange(12, dtype=np.int32).reshape(3, 4)
+
+    def program(j, c):
+        return j.vmap(lambda c, own: j.lax.scan(lambda c, i: (LANES[name](j, c, i), c[i]), c, own))(c, places)
+
+    agree(lambda j, c: j.jit(lambda c: program(j, c))(c), c, rtol=1e-5, atol=1e-6)
+    assert "memory.place" not in _source(lambda c: program(jaxish, c), c).function
