@@ -642,7 +642,7 @@ class _PutElements(Primitive):
         if tangents[2] is None:
             return [moved]
         if not self.unique:
-            _, (turned,), _ = duals.pushed(
+            _, (turned,), _ = duals.jvp(
                 lambda u: ([flat * self._factors(flat, places, u)], ()), [updates], [of_updates]
             )
             return [turned if moved is None else moved + turned]
