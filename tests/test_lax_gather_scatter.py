@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from oracle import agree
 
 import jaxish
@@ -139,3 +140,67 @@ def test_checks_of_dimension_numbers(numbers, shape, updates, kind):
     agree(program)
     with pytest.raises(TypeError):
         program(jaxish)
+
+
+def _largest(function, *args):
+    """Return how many elements the largest array has that a function computes."""
+    nodes = jaxish.jit(function).trace(*args)._program.closed.graph.module.graph.nodes
+    return max(n.meta["val"].numel() for n in nodes if isinstance(n.meta.get("val"), torch.Tensor))
+
+
+WINDOWS = {
+    "of a vector": lambda j, x, i: j.lax.dynamic_slice(x[:, 0], (i,), (5,)),
+    "of a matrix": lambda j, x, i: j.lax.dynamic_slice(x, (i, i % 2), (2, 3)),
+    "a row": lambda j, x, i: j.lax.dynamic_index_in_dim(x, i, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_an_array_of_which_many_windows_are_taken_is_not_repeated(name):
+    x = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
+    places = np.random.default_rng(1).integers(-5, 220, 50).astype(np.int32)
+
+    def program(j):
+        taken = lambda x: j.vmap(lambda i: WINDOWS[name](j, x, i))(places)
+        each = j.vmap(lambda y, i: WINDOWS[name](j, y, i))
+        loss = lambda x: (taken(x) ** 2).sum() + (each(x[None] * places[:7, None, None], places[:7]) ** 2).sum()
+        return (
+            taken,
+            j.grad(loss),
+            lambda x: j.jvp(taken, (x,), (x * x,))[1],
+            lambda x: j.vmap(j.grad(loss))(j.numpy.stack([x, -x])),
+        )
+
+    agree(lambda j, x: [f(x) for f in program(j)], x, rtol=1e-4, atol=1e-5)
+    taken = lambda x: jaxish.vmap(lambda i: WINDOWS[name](jaxish, x, i))(places)
+    assert _largest(jaxish.grad(lambda x: (taken(x) ** 2).sum()), x) <= max(x.size, 50 * 6)
+
+
+def test_repetitions_are_not_compared_in_pairs():
+    counts = np.array([0, 3, 0, 1, 2, 0, 5, 0], np.int32)
+    repeated = lambda j, total: lambda n: j.numpy.repeat(j.numpy.arange(8), n, total_repeat_length=total)
+    agree(lambda j, n: [j.jit(repeated(j, total))(n) for total in (4, 11, 20)], counts)
+    assert _largest(repeated(jaxish, 200), counts) <= 201
+
+
+UPDATED = ("set", "add", "multiply", "min", "max")
+
+
+@pytest.mark.parametrize("how", UPDATED)
+def test_derivatives_of_an_element_that_is_set_in_any_way(how):
+    def program(j, x, y, i):
+        f = j.jit(lambda x, y, i: getattr(x.at[i], how)(y))
+        slope = j.grad(lambda x, y, i: (f(x, y, i)[:3] * np.arange(1, 4)).sum(), argnums=(0, 1))
+        mapped = j.vmap(slope, (None, 0, None))(x, y * np.arange(1, 3), i)
+        both = j.grad(lambda x: (j.vmap(f, (0, None, None))(j.numpy.stack([x, x * x]), y, i)[:, :3] ** 2).sum())
+        return slope(x, y, i), mapped, both(x), j.hessian(lambda y: (f(x, y * y, i)[:3] ** 2).sum())(y)
+
+    for i in (1, 3, 7):
+        x = np.array([1, 2, 3, 0.5 if how == "multiply" else np.nan], np.float32)
+        agree(program, x, np.float32(2), np.int32(i))
+
+
+def test_what_is_dropped_has_no_part_in_derivatives():
+    product = lambda j, x, y: x.at[np.array([1, 7])].multiply(y, unique_indices=True, mode="drop").sum()
+    x, y = np.arange(4, dtype=np.float32), np.array([2, np.nan], np.float32)
+    agree(lambda j, x, y: j.grad(lambda x, y: product(j, x, y), argnums=(0, 1))(x, y), x, y)

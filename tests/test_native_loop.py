@@ -1186,6 +1186,7 @@ WHERE_THEY_LIE = {
     "several, and read": lambda j, c, i: (c := c.at[i + j.numpy.arange(4)].set(c[i, 1] + 1.0)).at[i].add(c[i + 2] * c[i + 1]),
     "a window, and read": lambda j, c, i: (d := j.lax.dynamic_update_slice(c, c[:2] * 0.5 + c[i], (i, 0))).at[i].add(d[i + 1]),
     "by a fixed and a traced index": lambda j, c, i: c.at[i, 1].set(c[i, 2]).at[2 * i, :2].add(1.0).at[i + 1, -1].max(c[0, 0]),
+    "several multiplied": lambda j, c, i: c.at[i + j.numpy.array([0, 2, 0])].multiply(c[i + 1] * 0.5).at[0, 2].set(c[i, 1]),
     "by a function": lambda j, c, i: c.at[i].apply(j.numpy.sin).at[i + 1, 0].apply(j.numpy.cos),
     "after a test of it": _after_a_test, "in a loop that tests it": _in_a_loop,
 }  # fmt: skip
@@ -1218,3 +1219,49 @@ def test_unsigned_integers_are_set_where_they_lie():
 
     agree(lambda j, c: j.jit(lambda c: program(j, c))(c), words)
     assert "memory.place" not in _source(lambda c: program(jaxish, c), words).function
+
+
+# What a step makes of an array, of which the way back changes as many elements.
+WAYS_BACK = {
+    "set": lambda j, c, i: c.at[i, 1].set(c[i + 1, 0] * 0.5),
+    "added": lambda j, c, i: c.at[i].add(c[2 * i] * c[i, 1]),
+    "multiplied": lambda j, c, i: c.at[i, 0].multiply(c[i + 1, 0] + 0.5),
+    "exchanged": lambda j, c, i: c.at[i].set(c[2 * i]).at[2 * i].set(c[i]),
+    "a window": lambda j, c, i: j.lax.dynamic_update_slice(c, j.lax.dynamic_slice(c, (i, 1), (2, 2)) * c[i, 0], (i, 1)),
+    "the greater": lambda j, c, i: c.at[i].max(c[i + 1, 1]),
+    "by a branch": lambda j, c, i: j.lax.cond(c[i, 0] > 0, lambda c: c.at[i].set(0.5), lambda c: c.at[i + 1, 1].add(c[i, 0]), c),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WAYS_BACK)
+def test_the_way_back_changes_elements_where_they_lie(name):
+    c = np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32)
+
+    def loss(j):
+        step = lambda c, i: (WAYS_BACK[name](j, c, i), c[i, 2] * 2)
+        return lambda c: sum((x**2).sum() for x in j.lax.scan(step, c, j.numpy.arange(1, 9)))
+
+    agree(lambda j, c: j.jit(j.grad(loss(j)))(c), c, rtol=1e-5, atol=1e-6)
+    graph = jaxish.jit(jaxish.grad(loss(jaxish))).trace(c)._program.closed.graph.module.graph
+    there, back = (n.target for n in graph.nodes if hasattr(n.target, "carries"))
+    for scan in (there, back):
+        text = loop_sources.scan_source(scan.body, scan.consts, scan.carries).function
+        assert "000; ++" not in text, text  # no loop over all rows or elements
+
+
+LANES = {
+    "cond": lambda j, c, i: j.lax.cond(i % 2 == 0, lambda c: c.at[i].set(0.5), lambda c: c.at[i + 1].add(1.0), c),
+    "switch": lambda j, c, i: j.lax.switch(i % 3, [lambda c: c, lambda c: c.at[i].set(i * 1.0), lambda c: c.at[0].add(c[i])], c),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_lanes_that_take_different_branches_set_elements_where_they_lie(name):
+    c = np.random.default_rng(0).normal(size=(3, 3000)).astype(np.float32)
+    places = np.arange(12, dtype=np.int32).reshape(3, 4)
+
+    def program(j, c):
+        return j.vmap(lambda c, own: j.lax.scan(lambda c, i: (LANES[name](j, c, i), c[i]), c, own))(c, places)
+
+    agree(lambda j, c: j.jit(lambda c: program(j, c))(c), c, rtol=1e-5, atol=1e-6)
+    assert "memory.place" not in _source(lambda c: program(jaxish, c), c).function

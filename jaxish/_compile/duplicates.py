@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .._core.graph import Graph
+from .._core.graph import Graph, TensorType
 from .._core.graph_module import GraphModule
 from .._core.nodes import calls_for_effect, storage_of
+from .._core.operators import aten
 from .._core.primitive import Primitive
 
 
@@ -37,6 +38,10 @@ def _duplicates(body: Graph) -> Iterator[tuple[fx.Node, fx.Node]]:
     for node in nodes:
         if not _is_pure(node) or (written and not written.isdisjoint(_memory([node, *node.all_input_nodes]))):
             continue
+        if (option := _only_option(node, same)) is not None and returned.isdisjoint(_memory([node])):
+            same[node] = option
+            yield node, option
+            continue
         key = (_function(node.target), _key(node.args, same), _key(node.kwargs, same))
         found = first.setdefault(key, node)
         if found is node:
@@ -47,6 +52,24 @@ def _duplicates(body: Graph) -> Iterator[tuple[fx.Node, fx.Node]]:
             returned |= _memory([found])
         same[node] = found
         yield node, found
+
+
+def _only_option(node: fx.Node, same: dict[fx.Node, fx.Node]) -> fx.Node | None:
+    """Return what a choice gives either way: one option is the other, for which cotangents are stopped."""
+    if node.target is not aten.where.self:
+        return None
+    yes, no = (_undetached(option, same) for option in node.args[1:])
+    is_one = yes is no and yes is not None and TensorType.of(yes.meta["val"]) == TensorType.of(node.meta["val"])
+    return yes if is_one else None
+
+
+def _undetached(node: Any, same: dict[fx.Node, fx.Node]) -> fx.Node | None:
+    while isinstance(node, fx.Node):
+        node = same.get(node, node)
+        if node.target is not aten.detach.default:
+            return node
+        node = node.args[0]
+    return None
 
 
 def _memory(nodes: Sequence[fx.Node]) -> set[int]:

@@ -22,6 +22,7 @@ from .._core import graph, operators
 from .._core.graph import Graph, TensorType
 from .._core.primitive import Primitive
 from .._core.target import LOOP
+from .added_elements import added_in_place
 from .duplicates import merged
 from .loop_bits import moved_as_they_are
 from .loop_elements import filled, literal
@@ -49,7 +50,7 @@ def spelled_out(body: Graph) -> Graph:
             body = graph.trace(body, body.in_types, lowering=LOOP).graph
         except NotImplementedError as error:
             raise CallsHost(str(error)) from None
-    return moved_as_they_are(respelled(body))
+    return moved_as_they_are(added_in_place(respelled(body)))
 
 
 def _computes(node: fx.Node) -> bool:

@@ -3,6 +3,7 @@
 An index is kept within bounds by `at` (loop_prelude.py), so that no graph reads or writes other memory.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -187,28 +188,25 @@ def _updated(
 def chosen(
     emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, test: Value, yes: Any, no: Any
 ) -> Value | None:
-    """Return a carry of which elements are set where a test holds; None unless one option is the other one with these set.
+    """Return a carry of which elements are set where a test holds, or others where it does not; None where that is not all.
 
-    So lanes of a loop keep what they have once they are done.
+    So lanes of a loop keep what they have once they are done, and those of a branch set what is theirs.
     """
-    if not all(isinstance(option, Value) and option.shape == shape for option in (yes, no)):
+    if not all(isinstance(option, Value) and option.shape == shape for option in (yes, no)) or not yes.is_update_of(no):
         return None
-    new, old, sign = (yes, no, "") if _set_since(yes, no) else (no, yes, "!")
-    if not (since := _set_since(new, old)):
+    since = sum(
+        1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(yes.updates, no.updates, strict=False))
+    )
+    own = {"": yes.updates[since:], "!": no.updates[since:]}
+    if not any(own.values()) or not all(yes.lies_as(u.place, len(u.index)) for some in own.values() for u in some):
         return None
     held = emitter.stored(test)
-    holds = lambda index: f"{sign}{held.load(broadcast(index, held.shape))}"  # noqa: E731
-    updates = (*old.updates, *(update.where(holds) for update in since))
+    holds = lambda index: held.load(broadcast(index, held.shape))  # noqa: E731
+    chosen = (u.where(lambda i, sign=sign: f"{sign}{holds(i)}") for sign, some in own.items() for u in some)
+    updates = (*yes.updates[:since], *chosen)
     return replace(
-        EXPRESSIONS["where"](shape, dtype, held, yes, no), place=new.place, memory=new.memory, updates=updates
+        EXPRESSIONS["where"](shape, dtype, held, yes, no), place=yes.place, memory=yes.memory, updates=updates
     )
-
-
-def _set_since(new: Value, old: Value) -> Sequence[Update]:
-    """Return the updates that make one value of another; none if there are none, or elements had other indices in them."""
-    count = len(old.updates)
-    since = new.updates[count:] if new.is_update_of(old) and new.updates[:count] == old.updates else ()
-    return since if all(new.lies_as(update.place, len(update.index)) for update in since) else ()
 
 
 def _first_of(dims: Sequence[int]) -> int:
@@ -311,7 +309,7 @@ def _is_kept(emitter: Emitter, node: fx.Node) -> bool:
             return False
         if name_of(user) == "where":
             others = [given for given in user.args[1:] if given is not end]
-            if user.args[0] is end or not is_in_place or [followed(option, keeps_places) for option in others] != [old]:
+            if user.args[0] is end or not is_in_place or not all(_is_set_alone(option, old) for option in others):
                 return False
         elif not _adds_spare(user, end) and (user.args[0] is not end or not changes_or_views(user)):
             return False
@@ -323,6 +321,20 @@ def _is_kept(emitter: Emitter, node: fx.Node) -> bool:
     results: Any = emitter.body.module.graph.output_node().args[0]
     places = [i for i, n in enumerate([results] if isinstance(results, fx.Node) else results) if n is end]
     return len(end.users) == len(places) == 1 and (begin not in carries or carries.index(begin) == places[0])
+
+
+def _is_set_alone(option: Any, old: Any) -> bool:
+    """Tell whether an option is `old`, or that with elements set, and nothing else reads it then."""
+    while option is not old and isinstance(option, fx.Node) and option.op == "call_function":
+        if not keeps_places(option) and _reader(option) is None:
+            return False
+        if name_of(option) == "where":
+            return all(_is_set_alone(chosen, old) for chosen in option.args[1:])
+        if not keeps_places(option) and name_of(option) not in SETTING:
+            return False
+        operand: Any = option.args[0]
+        option = operand[0] if isinstance(operand, list | tuple) else operand
+    return option is old
 
 
 def _reader(node: fx.Node) -> fx.Node | None:

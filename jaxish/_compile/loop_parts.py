@@ -7,6 +7,7 @@ that of the part or another, as its index says.
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,8 +19,8 @@ from .loop_emitter import Emitter
 from .loop_indexing import is_first_slice, with_spare
 from .loop_operators import C_TYPES
 from .loop_ranges import within
-from .loop_values import Unsupported, Value, flat_index, in_buffer, loops_over
-from .loop_views import reshape
+from .loop_values import Unsupported, Update, Value, flat_index, in_buffer, loops_over, nest
+from .loop_views import reshape, select, slice_of
 
 
 def _joined(
@@ -164,8 +165,54 @@ def _slice_backward(shape: tuple[int, ...], dtype: torch.dtype, part: Value, _: 
     return _slice_in(shape, dtype, None, part, *bounds)
 
 
-def _slice_scatter(shape: tuple[int, ...], dtype: torch.dtype, x: Value, part: Value, *bounds: int) -> Value:
-    return _slice_in(shape, dtype, x, part, *bounds)
+def _slice_scatter(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, part: Value, *bounds: int
+) -> Value:
+    set_in = lambda part: _slice_in(shape, dtype, x, part, *bounds)  # noqa: E731
+    return _set_in(emitter, x, part, lambda x: slice_of(part.shape, x, *bounds), set_in)
+
+
+def _select_scatter(
+    emitter: Emitter, shape: tuple[int, ...], dtype: torch.dtype, x: Value, part: Value, dim: int, index: int
+) -> Value:
+    axis = dim % len(shape)
+    place = lambda i: (f"({i[axis]}) == {index % shape[axis]}", [*i[:axis], *i[axis + 1 :]])  # noqa: E731
+    set_in = lambda part: _inserted(dtype, x, part, place, shape)  # noqa: E731
+    return _set_in(emitter, x, part, lambda x: select(part.shape, x, axis, index), set_in)
+
+
+_LEAST_AROUND = 4  # times as many elements as are set: setting fewer takes less time than making all anew
+
+
+def _set_in(
+    emitter: Emitter, x: Value, part: Value, view: Callable[[Value], Value], set_in: Callable[[Value], Value]
+) -> Value:
+    """Return x with a part set in, which `view` sees of it: that of a carry where it lies, if it is small.
+
+    So is that of which elements have been set where they lie.
+    """
+    if x.place is None or x.spare is not None:
+        return set_in(part)
+    place, since = view(x).place, len(x.updates)
+    assert place is not None
+    if part.lies_as(place, len(part.shape)) and part.updates[:since] == x.updates:
+        updates = part.updates
+    elif _LEAST_AROUND * math.prod(part.shape) <= math.prod(x.shape):
+        part = emitter.stored(part)
+        updates = (*x.updates, _set_at(place, part))
+    else:
+        return set_in(part)
+    return replace(set_in(part), place=x.place, memory=x.memory, updates=updates)
+
+
+def _set_at(place: Callable[[Sequence[str]], str], part: Value) -> Update:
+    """Return the update that sets the elements at a place to those of a part."""
+    entry = [f"e{d}" for d in range(len(part.shape))]
+
+    def statement(test: str | None) -> str:
+        return nest(entry, part.shape, f"{f'if ({test}) ' if test else ''}{place(entry)} = {part.load(entry)};")
+
+    return Update(statement, tuple(entry), place)
 
 
 def _slice_in(
@@ -192,7 +239,7 @@ def _slice_in(
 _MOST_READ = 3  # parts: loops over them are compiled by themselves
 _TOGETHER = (2, 3, 4, 8)  # elements of a row that are set in one loop: so many GCC (12) weaves into vectors
 
-STATEMENTS = {"cat": _cat, "stack": _stack}
+STATEMENTS = {"cat": _cat, "stack": _stack, "slice_scatter": _slice_scatter, "select_scatter": _select_scatter}
 
 EXPRESSIONS = {
     "constant_pad_nd": padded,
@@ -202,5 +249,4 @@ EXPRESSIONS = {
     "diagonal_backward": _diagonal_backward,
     "select_backward": _select_backward,
     "slice_backward": _slice_backward,
-    "slice_scatter": _slice_scatter,
 }

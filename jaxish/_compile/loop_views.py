@@ -57,7 +57,7 @@ def _repeat(shape: tuple[int, ...], x: Value, _: Sequence[int]) -> Value:
 def select(shape: tuple[int, ...], x: Value, dim: int, index: int) -> Value:
     """Return the slice at an index along a dimension, without that dimension."""
     axis, place = dim % len(x.shape), index % x.shape[dim]
-    return Value(shape, x.dtype, lambda i: x.load([*i[:axis], str(place), *i[axis:]]))
+    return x.seen(shape, lambda i: [*i[:axis], str(place), *i[axis:]])
 
 
 def slice_of(
@@ -68,9 +68,7 @@ def slice_of(
     first = slice(start, end, step).indices(x.shape[axis])[0]
     if (first, step) == (0, 1):
         return x.seen(shape, lambda i: i, in_order=axis == 0)
-    return Value(
-        shape, x.dtype, lambda i: x.load([f"({v})*{step}+{first}" if d == axis else v for d, v in enumerate(i)])
-    )
+    return x.seen(shape, lambda i: [f"({v})*{step}+{first}" if d == axis else v for d, v in enumerate(i)])
 
 
 def _diagonal(shape: tuple[int, ...], x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:

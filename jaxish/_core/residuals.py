@@ -53,15 +53,15 @@ def followed(inputs: Sequence[Tensor], out_types: Sequence[TensorType]) -> tuple
 
 
 def split(
-    body: Graph, wanted: Sequence[bool], save: Callable[[fx.Node], bool] | None = None, constants: int = 0,
+    body: Graph, wanted: Sequence[bool], save: Callable[[fx.Node], bool] | None = None, constants: int | None = None,
     views: bool = True,
 ) -> tuple[Graph, Graph]:  # fmt: skip
     """Return the forward and backward halves of the vjp of `body` with respect to its `wanted` inputs.
 
     forward(inputs) -> results + residuals; backward(inputs + residuals + cotangents) -> cotangents of wanted inputs,
     with cotangents of the differentiable results only. The residuals are all values that go back needs, or those for
-    which `save` says so: the backward half computes the others again. Values that depend on the first `constants`
-    inputs only are computed again too: a loop would save them once per step. Without `views` what they are views of is
+    which `save` says so: the backward half computes the others again. If `constants` are given, values that depend on so
+    many first inputs only, or on none, are computed again too: a loop would save them once per step. Without `views` what they are views of is
     saved, unless it is larger: halves that run compiled would copy a view, to have it laid out.
     """
     wanted = tuple(wanted)
@@ -85,7 +85,7 @@ def _joint(body: Graph, wanted: tuple[bool, ...]) -> Graph:
 
 
 def _cut(
-    joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, constants: int, views: bool
+    joint: Graph, body: Graph, save: Callable[[fx.Node], bool] | None, constants: int | None, views: bool
 ) -> tuple[Graph, Graph]:
     nodes = joint.module.graph
     placeholders = nodes.find_nodes(op="placeholder")
@@ -99,7 +99,7 @@ def _cut(
     if save is None:
         behind = derived.between(primals, [*cotangents, *late_effects])
         needed = {a for n in behind & late for a in n.all_input_nodes} | set(cotangents)
-        varying = depends_on(nodes, primals[constants:]) if constants else set(early)
+        varying = set(early) if constants is None else depends_on(nodes, [*primals[constants:], *effects])
         if not views:
             written = {memory for n in nodes.nodes for memory in n.meta.get("writes", ())}
             needed = {_base(n, written) for n in needed}

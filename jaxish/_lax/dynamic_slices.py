@@ -17,7 +17,7 @@ from .._core.extended import moves_elements
 from .._core.operations import shown_as
 from .._core.symbolic_sizes import index as index_of
 from .._core.typing import ArrayLike
-from .._tensors.elements import GatherScatterMode, has_cheap_value, put_elements, put_slice, take_elements
+from .._tensors.elements import GatherScatterMode, has_cheap_value, put_elements, put_slice, slices_at, take_elements
 from . import operands as ops
 from .operands import check_same_dtypes, check_shapelike
 
@@ -194,6 +194,7 @@ def _clamped(start: Start, room: int) -> Start:
 
 @shown_as("dynamic_slice", lambda t, starts, sizes: {"slice_sizes": tuple(sizes)})
 def _sliced(t: Tensor, starts: Sequence[Start], sizes: Sequence[int]) -> Tensor:
+    places: dict[int, Tensor] = {}
     for d, (start, n) in enumerate(zip(starts, sizes, strict=True)):
         if n == t.shape[d]:
             continue
@@ -201,9 +202,8 @@ def _sliced(t: Tensor, starts: Sequence[Start], sizes: Sequence[int]) -> Tensor:
         if isinstance(start, int):
             t = t.narrow(d, start, n)
         else:
-            places = start + torch.arange(n, device=t.device, dtype=start.dtype)
-            t = unsigned.via_bits(lambda x, d=d, p=places: x.index_select(d, p.to(torch.int64)), t)
-    return t
+            places[d] = (start + torch.arange(n, device=t.device, dtype=start.dtype)).to(torch.int64)
+    return slices_at(t, tuple(places), tuple(places.values())) if places else t
 
 
 @shown_as("dynamic_update_slice", lambda t, u, starts: {})
@@ -226,7 +226,7 @@ def _updated(t: Tensor, u: Tensor, starts: Sequence[Start], d: int) -> Tensor:
         return put_slice(t, inner, d, start, start + n)
     places = start + torch.arange(n, device=t.device, dtype=start.dtype)
     if u.shape[d + 1 :] != t.shape[d + 1 :]:
-        covered = unsigned.via_bits(lambda x: x.index_select(d, places.to(torch.int64)), t)
+        covered = slices_at(t, [d], [places.to(torch.int64)])
         u = _updated(covered, u, starts, d + 1)
     written = put_elements(
         t.movedim(d, 0), [places], u.movedim(d, 0), "set", GatherScatterMode.PROMISE_IN_BOUNDS, unique=True

@@ -14,7 +14,7 @@ from torch import Tensor
 from .._core.array import Array, tensor_of
 from .._core.symbolic_sizes import index as index_of
 from .._core.tree import register_pytree_node_class
-from .._tensors.elements import GatherScatterMode, put_elements
+from .._tensors.elements import GatherScatterMode, put_elements, slices_at
 
 
 @register_pytree_node_class
@@ -88,9 +88,7 @@ class Windows:
 
     def read(self, t: Tensor) -> Tensor:
         """Return the windows' elements."""
-        for place in self.places:
-            t = t.index_select(place.dim, place.read)
-        return t
+        return slices_at(t, [p.dim for p in self.places], [p.read for p in self.places])
 
     def clipped(self) -> "Windows":
         """Return the windows moved within bounds, to be read and written there."""
@@ -103,7 +101,7 @@ class Windows:
 
 def _written(t: Tensor, new: Tensor, places: Sequence[_Place]) -> Tensor:
     place, *others = places
-    part = _written(t.index_select(place.dim, place.read), new, others) if others else new
+    part = _written(slices_at(t, [place.dim], [place.read]), new, others) if others else new
     moved = t.movedim(place.dim, 0), [place.written], part.movedim(place.dim, 0)
     return put_elements(*moved, "set", GatherScatterMode.FILL_OR_DROP, True).movedim(0, place.dim)
 

@@ -436,8 +436,9 @@ def _repeat_to(t: Tensor, counts: Tensor, axis: int, total: int) -> Tensor:
         sizes = [total if d == axis else n for d, n in enumerate(t.shape)]
         return torch.zeros(sizes, dtype=t.dtype, device=t.device)
     ends = torch.cumsum(counts.flatten().expand(length), 0)
-    place = torch.arange(total, device=t.device)
-    found = (place.unsqueeze(1) >= ends).sum(1).clamp(max=length - 1)
+    ended = torch.zeros(total + 1, dtype=ends.dtype, device=t.device)
+    ended = ended.scatter_add(0, ends.clamp(0, total), torch.ones_like(ends))[:-1]
+    found = torch.cumsum(ended, 0).clamp(max=length - 1)
     return unsigned.via_bits(lambda x: torch.index_select(x, axis, found), t)
 
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._core import config, dtypes, functorch, graph, narrow, selection, unsigned
+from .._core import axes, config, dtypes, duals, functorch, graph, narrow, pullbacks, selection, unsigned
 from .._core.dimensions import broadcast_shape, expanded
 from .._core.graph import Graph, TensorType, is_plain_evaluation
 from .._core.operations import is_recorded, shown_as
-from .._core.primitive import Dims, Primitive, batch_front, differentiable, instantiate
+from .._core.primitive import Dims, Primitive, batch_front, conjugate, differentiable, instantiate
 
 
 class GatherScatterMode(enum.Enum):
@@ -296,7 +296,7 @@ def _put_elements(
     flat = operand.reshape(math.prod(sizes), *rest)
     places = places.expand(batch).reshape(number)
     updates = updates.expand((*batch, *rest)).reshape(number, *rest)
-    put = _set_elements(drop) if repeats else _PUT[combine](drop, unique)
+    put = _put(combine, drop, unique or number == 1, flat.dtype)
     out = (unsigned.via_order if combine in ("min", "max") else unsigned.via_bits)(put, flat, places, updates)
     return out.reshape(operand.shape)
 
@@ -386,6 +386,65 @@ def elements_at(operand: Tensor, places: Sequence[Tensor]) -> Tensor:
         return operand[tuple(places)] if len(places) == 1 else operand[torch.broadcast_tensors(*places)]
     # torch reads the value of a scalar index, which a traced or batched one does not have.
     return operand[tuple(p.reshape(1) for p in places)].squeeze(0)
+
+
+def slices_at(tensor: Tensor, dims: Sequence[int], places: Sequence[Tensor]) -> Tensor:
+    """Return the slices along some dimensions, in ascending order, at vectors of indices that are in bounds."""
+    return _SlicesAt(tuple(dims))(tensor, *places)[0]
+
+
+class _SlicesAt(Primitive):
+    """What `index_select` takes along several dimensions.
+
+    torch's batching rule for indices that differ repeats the tensor for each, and so does its derivative.
+    """
+
+    __name__ = "slices_at"
+
+    def __init__(self, dims: tuple[int, ...]) -> None:
+        self.dims = dims
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        tensor, *places = inputs
+        sizes = list(tensor.shape)
+        for d, at in zip(self.dims, places, strict=True):
+            sizes[d] = at.shape[0]
+        return [TensorType(tuple(sizes), tensor.dtype, tensor.device)]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        tensor, *places = inputs
+        for d, at in zip(self.dims, places, strict=True):
+            tensor = unsigned.via_bits(lambda t, d=d, at=at: t.index_select(d, at), tensor)
+        return [tensor]
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        tensor, *places = inputs
+        if dims[0] is not None:
+            tensor = tensor.movedim(dims[0], 0)
+        if all(d is None for d in dims[1:]):
+            return _SlicesAt(tuple(d + 1 for d in self.dims))(tensor, *places), [0]
+        count = len(places)
+        lanes = [batch_front(at, d, size) for at, d in zip(places, dims[1:], strict=True)]
+        index = [at.reshape(size, *(-1 if i == k else 1 for i in range(count))) for k, at in enumerate(lanes)]
+        own = self.dims
+        if dims[0] is not None:
+            index.insert(0, torch.arange(size, device=tensor.device).reshape(size, *(1,) * count))
+            own = (0, *(d + 1 for d in own))
+        found = unsigned.via_bits(lambda t: elements_at(_in_front(t, own), index), tensor)
+        return [found.movedim(tuple(range(1, count + 1)), tuple(d + 1 for d in self.dims))], [0]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [None if tangents[0] is None else self(tangents[0], *primals[1:])[0]]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        (tensor, *places), found = primals, cotangents[0]
+        for d, at in reversed(list(zip(self.dims, places, strict=True))):
+            if found is not None:
+                sizes = [tensor.shape[d] if k == d else n for k, n in enumerate(found.shape)]
+                found = found.new_zeros(sizes).index_add(d, at, found)
+        return [found, *(None for _ in places)]
 
 
 def _inside(indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
@@ -496,17 +555,19 @@ def _complex_extremum(flat: Tensor, places: Tensor, updates: Tensor, reduce: str
 def _multiply(drop: bool, unique: bool) -> Any:
     def put(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
         padded = _spare_row(flat) if drop else flat
-        if unique or places.numel() == 1:  # torch's derivative of a product looks at values
+        if unique:
             out = padded.index_put((places,), padded[places] * updates)
         else:
-            # Multiplying once by the product of the updates keeps the derivative with respect to the operand simple.
             dtype = torch.float32 if padded.dtype.itemsize == 1 and padded.dtype.is_floating_point else padded.dtype
-            ones = torch.ones_like(padded, dtype=dtype)
-            places = places.reshape((-1, *(1,) * (padded.dim() - 1))).expand_as(updates)
-            out = (padded.to(dtype) * ones.scatter_reduce(0, places, updates.to(dtype), "prod")).to(padded.dtype)
+            out = _multiplied(padded.to(dtype), places, updates.to(dtype)).to(padded.dtype)
         return out[:-1] if drop else out
 
     return put
+
+
+def _multiplied(flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
+    places = places.reshape((-1, *(1,) * (flat.dim() - 1))).expand_as(updates)
+    return flat.scatter_reduce(0, places, updates, "prod")
 
 
 _PUT = {
@@ -518,29 +579,45 @@ _PUT = {
 }
 
 
-def _set_elements(drop: bool) -> Any:
-    primitive = _SetElements(drop)
-    return lambda flat, places, updates: primitive(flat, places, updates)[0]
+def _put(combine: str, drop: bool, unique: bool, dtype: torch.dtype) -> Callable[..., Tensor]:
+    """Return what combines updates with rows at places, of which `unique` says that none repeats."""
+    repeats = combine == "set" and not unique
+    is_ours = combine in _LINEAR or (unique and dtype.itemsize > 1 and not dtype.is_complex)
+    if repeats or (is_ours and differentiable(dtype) and not is_plain_evaluation()):
+        primitive = _PutElements(combine, drop, unique)
+        return lambda flat, places, updates: primitive(flat, places, updates)[0]
+    return _PUT[combine](drop, unique)
 
 
-class _SetElements(Primitive):
-    """Rows of a tensor overwritten at places that may repeat.
+_LINEAR = ("set", "add", "mul")  # in the rows, and in the updates
 
-    torch's derivative hands the cotangent of an overwritten row to each update of it; only the last one counts.
+
+class _PutElements(Primitive):
+    """Rows of a tensor overwritten at places, or added to, or multiplied; or the extrema of rows at places that do not repeat.
+
+    torch's derivative hands the cotangent of an overwritten row to each update of it; only the last one counts. And it makes
+    arrays of zeros, of the size of all rows, for the one behind them and for those that are multiplied.
     """
 
-    __name__ = "set_elements"
+    __name__ = "put_elements"
 
-    def __init__(self, drop: bool) -> None:
-        self.drop = drop
+    def __init__(self, combine: str, drop: bool, unique: bool) -> None:
+        self.combine, self.drop, self.unique = combine, drop, unique
 
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType.of(inputs[0])]
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
-        return [_PUT["set"](self.drop, False)(*inputs)]
+        return [_PUT[self.combine](self.drop, self.unique)(*inputs)]
 
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        if self.combine == "set" and not self.unique:
+            return self._in_one_row(size, dims, *inputs)
+        flat, places, updates = inputs
+        flat, updates = batch_front(flat, dims[0], size), batch_front(updates, dims[2], size)
+        return _PutInLanes(self, dims[1], size)(flat, places, updates), [0]
+
+    def _in_one_row(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         flat, places, updates = inputs
         if dims[1] is None:
             flat, updates = batch_front(flat, dims[0], size), batch_front(updates, dims[2], size)
@@ -554,18 +631,115 @@ class _SetElements(Primitive):
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         flat, places, updates = primals
-        return [*self(instantiate(tangents[0], flat), places, instantiate(tangents[2], updates))]
+        of_flat, of_updates = instantiate(tangents[0], flat), instantiate(tangents[2], updates)
+        if self.combine in ("min", "max"):
+            old, new = self._shares(flat, places, updates)
+            moved = old * self._read(of_flat, places) + new * of_updates
+            return [*_PutElements("set", self.drop, True)(of_flat, places, moved)]
+        if self.combine != "mul":
+            return [*self(of_flat, places, of_updates)]
+        moved = None if tangents[0] is None else self(of_flat, places, updates)[0]
+        if tangents[2] is None:
+            return [moved]
+        if not self.unique:
+            _, (turned,), _ = duals.jvp(
+                lambda u: ([flat * self._factors(flat, places, u)], ()), [updates], [of_updates]
+            )
+            return [turned if moved is None else moved + turned]
+        added = _PutElements("add", self.drop, True)
+        return [
+            *added(torch.zeros_like(flat) if moved is None else moved, places, self._read(flat, places) * of_updates)
+        ]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
     ) -> Sequence[Tensor | None]:
         flat, places, updates = primals
-        cotangent = instantiate(cotangents[0], results[0])
+        if cotangents[0] is None:
+            return [None, None, None]
+        cotangent = cotangents[0]
+        if self.combine == "add":
+            return [cotangent, None, self._read(cotangent, places)]
+        if self.combine == "set":
+            return [*self(cotangent, places, torch.zeros_like(updates)), None, self._read(cotangent, places)]
+        if self.combine in ("min", "max"):
+            (old, new), found = self._shares(flat, places, updates), self._read(cotangent, places)
+            return [*_PutElements("set", self.drop, True)(cotangent, places, old * found), None, new * found]
+        of_flat = self(cotangent, places, conjugate(updates))
+        if self.unique:
+            return [*of_flat, None, self._read(cotangent, places) * conjugate(self._read(flat, places))]
+        _, pull, _ = pullbacks.vjp(lambda u: ([self._factors(flat, places, u)], ()), [updates])
+        return [*of_flat, None, *pull([cotangent * conjugate(flat)])]
+
+    def _read(self, flat: Tensor, places: Tensor) -> Tensor:
+        """Return the rows at the places of updates, zeros for what is dropped or overwritten."""
         rows = flat.shape[0]
-        order = torch.arange(places.shape[0], device=places.device)
-        (last,) = self(torch.full((rows,), -1, device=places.device), places, order)
-        kept = places.clamp(max=rows - 1)
-        wins = (last[kept] == order) & (places < rows)
-        wins = wins.reshape((-1, *(1,) * (updates.dim() - 1)))
-        of_updates = torch.where(wins, cotangent[kept], torch.zeros((), dtype=updates.dtype, device=updates.device))
-        return [*self(cotangent, places, torch.zeros_like(updates)), None, of_updates]
+        found = flat[places.clamp(max=rows - 1)]
+        counts = places < rows if self.drop else None
+        if self.combine == "set" and not self.unique:
+            order = torch.arange(places.shape[0], device=places.device)
+            (last,) = self(torch.full((rows,), -1, device=places.device), places, order)
+            wins = last[places.clamp(max=rows - 1)] == order
+            counts = wins if counts is None else wins & counts
+        if counts is None:
+            return found
+        counts = counts.reshape((-1, *(1,) * (flat.dim() - 1)))
+        return torch.where(counts, found, torch.zeros((), dtype=flat.dtype, device=flat.device))
+
+    def _shares(self, flat: Tensor, places: Tensor, updates: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which parts rows and updates have in their extrema: each half where they are equal, none in NaN."""
+        rows = self._read(flat, places)
+        extrema = (torch.maximum if self.combine == "max" else torch.minimum)(rows, updates)
+        old, new = ((t == extrema).to(flat.dtype) for t in (rows, updates))
+        count = (old + new).clamp(min=1)
+        return old / count, new / count
+
+    def _factors(self, flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
+        """Return by what each row is multiplied."""
+        return _PUT["mul"](self.drop, False)(torch.ones_like(flat), places, updates)
+
+
+class _PutInLanes(Primitive):
+    """Elements put into each of a batch of tensors, by torch's batching rules, with the derivative of one."""
+
+    __name__ = "put_in_lanes"
+
+    def __init__(self, put: "_PutElements | _PutInLanes", dim: int | None, size: int) -> None:
+        self.put, self.dim, self.size = put, dim, size
+
+    def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
+        return [TensorType.of(inputs[0])]
+
+    def run(self, *inputs: Tensor) -> list[Tensor]:
+        return self._mapped(self.put.run, *inputs)
+
+    def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
+        flat, places, updates = inputs
+        flat, updates = batch_front(flat, dims[0], size), batch_front(updates, dims[2], size)
+        return _PutInLanes(self, dims[1], size)(flat, places, updates), [0]
+
+    def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        given = [t for t in tangents if t is not None]
+
+        def rule(*tensors: Tensor) -> list[Tensor]:
+            found = iter(tensors[3:])
+            return self.put.jvp(tensors[:3], [None if t is None else next(found) for t in tangents])  # pyright: ignore
+
+        return [*self._mapped(rule, *primals, *given)]
+
+    def vjp(
+        self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        if cotangents[0] is None:
+            return [None, None, None]
+
+        def rule(*tensors: Tensor) -> list[Tensor]:
+            return [c for c in self.put.vjp(tensors[:3], [], tensors[3:]) if c is not None]
+
+        of_flat, of_updates = self._mapped(rule, *primals, cotangents[0])
+        return [of_flat, None, of_updates]
+
+    def _mapped(self, function: Callable[..., list[Tensor]], *inputs: Tensor) -> list[Tensor]:
+        dims = [0, self.dim, *[0] * (len(inputs) - 2)]
+        found = axes.map_tensors(function, inputs, dims, self.size, None)
+        return [batch_front(out, dim, self.size) for out, dim in found]

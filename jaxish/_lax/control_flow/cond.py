@@ -102,7 +102,8 @@ def _reverse(branches: Sequence[Graph], index_type: TensorType, wanted: Sequence
     """
     in_types, out_types = branches[0].in_types, branches[0].out_types
     count = len(out_types)
-    halves = [residuals.split(branch, wanted, views=False) for branch in branches]
+    halves = [residuals.split(branch, wanted, constants=0, views=False) for branch in branches]
+    read = [i for i in range(len(in_types)) if any(_is_read(backward, i) for _, backward in halves)]
     slots, places = _shared([forward.out_types[count:] for forward, _ in halves])
     seeded = [t for t in out_types if differentiable(t.dtype)]
 
@@ -117,10 +118,11 @@ def _reverse(branches: Sequence[Graph], index_type: TensorType, wanted: Sequence
 
     def going_back(backward: Graph, own: Sequence[int], given: Sequence[TensorType]) -> Graph:
         def run(*inputs: Tensor) -> list[Tensor]:
-            operands, rest = inputs[: len(in_types)], inputs[len(in_types) :]
-            return backward(*operands, *(rest[i] for i in own), *rest[len(slots) :])
+            operands, rest = dict(zip(read, inputs, strict=False)), inputs[len(read) :]
+            primals = [residuals.seed_of(operands.get(i), t) for i, t in enumerate(in_types)]
+            return backward(*primals, *(rest[i] for i in own), *rest[len(slots) :])
 
-        return graph.trace(run, [*in_types, *slots, *given]).graph
+        return graph.trace(run, [*(in_types[i] for i in read), *slots, *given]).graph
 
     def back(absent: frozenset[int]) -> tuple[Cond, frozenset[int]]:
         """Return the choice on the way back, and which cotangents it does not give, since they are zero."""
@@ -140,11 +142,17 @@ def _reverse(branches: Sequence[Graph], index_type: TensorType, wanted: Sequence
     ) -> list[Tensor | None]:
         seeds = [c for c, t in zip(cotangents, out_types, strict=True) if differentiable(t.dtype)]
         chosen, zero = back(residuals.absent_of(seeds))
-        found = iter(chosen(*primals, *kept, *(c for c in seeds if c is not None)))
+        index, *operands = primals
+        found = iter(chosen(index, *(operands[i] for i in read), *kept, *(c for c in seeds if c is not None)))
         positions = iter(range(len(wanted)))
         return [None, *(None if not w or next(positions) in zero else next(found) for w in wanted)]
 
     return graph.trace(lambda *inputs: there(*inputs), [index_type, *in_types]).graph, rule
+
+
+def _is_read(half: Graph, position: int) -> bool:
+    """Tell whether a half reads an input: a loop would save the others once per step."""
+    return bool(half.module.graph.find_nodes(op="placeholder")[position].users)
 
 
 def _shared(types: Sequence[Sequence[TensorType]]) -> tuple[list[TensorType], list[list[int]]]:
