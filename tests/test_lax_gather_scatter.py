@@ -204,3 +204,29 @@ def test_what_is_dropped_has_no_part_in_derivatives():
     product = lambda j, x, y: x.at[np.array([1, 7])].multiply(y, unique_indices=True, mode="drop").sum()
     x, y = np.arange(4, dtype=np.float32), np.array([2, np.nan], np.float32)
     agree(lambda j, x, y: j.grad(lambda x, y: product(j, x, y), argnums=(0, 1))(x, y), x, y)
+
+
+@pytest.mark.parametrize(
+    "updates", [[2, 3, 4, 1.5, 7], [0, 3, 4, 1.5, 7], [0, 0, 4, 1.5, 7]], ids=["", "zero", "zeros"]
+)
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_derivatives_of_products_at_places_that_repeat(updates, dtype):
+    # Of which JAX's rule is for places that do not: it knows them for a product over masked updates.
+    places = np.array([1, 1, 0, 1, 5])
+    masks = (places[:, None] == np.arange(3)).astype(np.float32)
+    x, u = np.array([1, 2, 3], dtype), np.array(updates, dtype)
+
+    def pushed(j):
+        if j.__name__ == "jax":
+            return lambda x, u: j.jvp(lambda x, u: x * (1 - masks + masks * u[:, None]).prod(0), (x, u), (u[:3], u + 1))
+        return lambda x, u: j.jvp(lambda x, u: x.at[places].multiply(u), (x, u), (u[:3], u + 1))
+
+    def back(j):
+        if j.__name__ == "jax":
+            return lambda x, u: j.vjp(lambda x, u: x * (1 - masks + masks * u[:, None]).prod(0), x, u)[1](x)
+        return lambda x, u: j.vjp(lambda x, u: x.at[places].multiply(u), x, u)[1](x)
+
+    for of in (pushed, back):
+        agree(lambda j, x, u: of(j)(x, u), x, u)
+        agree(lambda j, x, u: j.jit(of(j))(x, u), x, u)
+        agree(lambda j, x, u: j.vmap(of(j), (None, 0))(x, u), x, np.stack([u, 2 * u]))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._core import axes, config, dtypes, duals, functorch, graph, narrow, pullbacks, selection, unsigned
+from .._core import axes, config, dtypes, functorch, graph, narrow, selection, unsigned
 from .._core.dimensions import broadcast_shape, expanded
 from .._core.graph import Graph, TensorType, is_plain_evaluation
 from .._core.operations import is_recorded, shown_as
@@ -638,18 +638,10 @@ class _PutElements(Primitive):
             return [*_PutElements("set", self.drop, True)(of_flat, places, moved)]
         if self.combine != "mul":
             return [*self(of_flat, places, of_updates)]
-        moved = None if tangents[0] is None else self(of_flat, places, updates)[0]
+        moved = torch.zeros_like(flat) if tangents[0] is None else self(of_flat, places, updates)[0]
         if tangents[2] is None:
             return [moved]
-        if not self.unique:
-            _, (turned,), _ = duals.jvp(
-                lambda u: ([flat * self._factors(flat, places, u)], ()), [updates], [of_updates]
-            )
-            return [turned if moved is None else moved + turned]
-        added = _PutElements("add", self.drop, True)
-        return [
-            *added(torch.zeros_like(flat) if moved is None else moved, places, self._read(flat, places) * of_updates)
-        ]
+        return [*_PutElements("add", self.drop, self.unique)(moved, places, self._factors(*primals) * of_updates)]
 
     def vjp(
         self, primals: Sequence[Tensor], results: Sequence[Tensor], cotangents: Sequence[Tensor | None]
@@ -666,10 +658,7 @@ class _PutElements(Primitive):
             (old, new), found = self._shares(flat, places, updates), self._read(cotangent, places)
             return [*_PutElements("set", self.drop, True)(cotangent, places, old * found), None, new * found]
         of_flat = self(cotangent, places, conjugate(updates))
-        if self.unique:
-            return [*of_flat, None, self._read(cotangent, places) * conjugate(self._read(flat, places))]
-        _, pull, _ = pullbacks.vjp(lambda u: ([self._factors(flat, places, u)], ()), [updates])
-        return [*of_flat, None, *pull([cotangent * conjugate(flat)])]
+        return [*of_flat, None, self._read(cotangent, places) * conjugate(self._factors(flat, places, updates))]
 
     def _read(self, flat: Tensor, places: Tensor) -> Tensor:
         """Return the rows at the places of updates, zeros for what is dropped or overwritten."""
@@ -695,8 +684,20 @@ class _PutElements(Primitive):
         return old / count, new / count
 
     def _factors(self, flat: Tensor, places: Tensor, updates: Tensor) -> Tensor:
-        """Return by what each row is multiplied."""
-        return _PUT["mul"](self.drop, False)(torch.ones_like(flat), places, updates)
+        """Return by what each update is multiplied: the row, and the other updates at its place.
+
+        torch's own derivatives of such products look at values, and in forward mode are zero (scatter_reduce, 2.13).
+        """
+        rows = self._read(flat, places)
+        if self.unique:
+            return rows
+        is_zero = updates == 0
+        given = torch.where(is_zero, 1, updates)
+        (product,) = self(torch.ones_like(flat), places, given)
+        (zeros,) = _PutElements("add", self.drop, False)(torch.zeros_like(flat), places, is_zero.to(flat.dtype))
+        count = self._read(zeros, places)
+        others = torch.where(count == is_zero, self._read(product, places) / given, 0)
+        return rows * others
 
 
 class _PutInLanes(Primitive):
