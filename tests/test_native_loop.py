@@ -1265,3 +1265,20 @@ def test_lanes_that_take_different_branches_set_elements_where_they_lie(name):
 
     agree(lambda j, c: j.jit(lambda c: program(j, c))(c), c, rtol=1e-5, atol=1e-6)
     assert "memory.place" not in _source(lambda c: program(jaxish, c), c).function
+
+
+def test_what_was_read_before_elements_are_set_is_set_as_it_was():
+    def program(j):
+        def swapped(x, places):
+            def step(carry, place):
+                i, x = carry
+                a, b = x[i], x[place]
+                return (i + 1, x.at[i].set(b).at[place].set(a) * 2), None
+
+            return j.lax.scan(step, (0, x), places)[0][1]
+
+        return j.vmap(swapped, (None, 0))
+
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (6, 3)).astype(np.float32)
+    for places in ([[0], [4], [5]], [[0, 3], [4, 4], [5, 1]]):
+        agree(lambda j, x, places: j.jit(program(j))(x, places), x, np.array(places, np.int32))

@@ -184,7 +184,8 @@ def _computed(emitter: Emitter, name: str, node: fx.Node, shape: tuple[int, ...]
     if name == "index_select" and (start := loop_indexing.start_of_run(node)) is not None:
         return loop_indexing.run_of(emitter, shape, args[0], args[1], emitter.values[start])
     if name in SETTING:
-        args = [loop_indexing.as_it_may_be_set(emitter, node, args[0]), *args[1:]]
+        x = loop_indexing.as_it_may_be_set(emitter, node, args[0])
+        args = [x, *emitter.arguments(node)[1:]]  # what they read of it may have been stored meanwhile
     if name in STATEMENTS:
         return STATEMENTS[name](emitter, shape, dtype, *args, **named)
     raise Unsupported(name)
