@@ -66,6 +66,7 @@ FUZZ := --cases 1000000 --seed 0 --minutes 30
 fuzz: $(VENV)/.test  ## compare a million values between JAX, direct, compiled and native (FUZZ="--seed 1 ...")
 	$(BIN)/python tests/differential $(FUZZ)
 	$(BIN)/python tests/differential/arrays.py
+	$(BIN)/python tests/differential/carries.py
 
 bench: $(VENV)/.test  ## time jaxish against JAX, side by side
 	$(BIN)/python -m benchmarks

@@ -211,16 +211,24 @@ def draw(seed: int) -> Drawn:
     return Drawn(defined("program", known, body.lines, ", ".join(body.values[-3:])), arguments, is_smooth, seed)
 
 
-def differences(drawn: Drawn) -> Iterator[str]:
-    """Yield a sentence for each way in which jaxish computes a program and that differs from JAX."""
-    ours, theirs = drawn.function(jaxish), drawn.function(jax)
+Way = tuple[str, Callable[[Any, Callable[..., Any]], Callable[..., Any]], list[np.ndarray], float]
+
+
+def ways(drawn: Drawn) -> list[Way]:
+    """Return the ways in which a program is computed: a name, what is made of it, arguments, and the tolerance."""
     values = drawn.values()
-    for way, transform, given, tolerance in (
+    return [
         ("eager", lambda library, f: f, values, TOLERANCE),
         ("jit", lambda library, f: library.jit(f), values, TOLERANCE),
         ("grad", lambda library, f: library.jit(_gradient(library, f)), values, 3 * TOLERANCE),
         ("vmap", lambda library, f: library.jit(library.vmap(f)), drawn.values((3,)), TOLERANCE),
-    ):
+    ]
+
+
+def differences(drawn: Any, ways: Callable[[Any], list[Way]] = ways) -> Iterator[str]:
+    """Yield a sentence for each way in which jaxish computes a program and that differs from JAX."""
+    ours, theirs = drawn.function(jaxish), drawn.function(jax)
+    for way, transform, given, tolerance in ways(drawn):
         wanted = _computed(jax, jax.jit(transform(jax, theirs)), given)
         found = _computed(jaxish, transform(jaxish, ours), given)
         if wanted is None or isinstance(found, NoReverseMode):
@@ -252,7 +260,7 @@ def _computed(library: Any, function: Callable[..., Any], values: list[np.ndarra
         return None if library is jax else error
 
 
-def _agree(drawn: Drawn, way: str, found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> bool:
+def _agree(drawn: Any, way: str, found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> bool:
     return all(
         _is_close(x, y, tolerance if drawn.is_smooth or way == "grad" else 0)
         for x, y in zip(found, wanted, strict=True)
@@ -268,11 +276,11 @@ def _is_close(x: np.ndarray, y: np.ndarray, tolerance: float) -> bool:
     return np.allclose(x, y, rtol=0, atol=tolerance * (1 + largest), equal_nan=True)
 
 
-def main() -> int:
-    """Do what the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="tests/differential/arrays.py", description=(__doc__ or "").partition("\n")[0]
-    )
+def compare(
+    what: str, draw: Callable[[int], Any], document: str | None, ways: Callable[[Any], list[Way]] = ways
+) -> int:
+    """Do what the command line says: draw programs and print what differs."""
+    parser = argparse.ArgumentParser(description=(document or "").partition("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=10)
@@ -283,14 +291,12 @@ def main() -> int:
             break
         drawn, count = draw(seed), count + 1
         with tiers.tier("compiled"):
-            for difference in differences(drawn):
+            for difference in differences(drawn, ways):
                 failed += 1
                 print(f"program {seed}, {difference}\n{drawn.arguments}\n{drawn.text}", flush=True)
-    print(
-        f"{count} programs on arrays in {time.monotonic() - start:.0f} s, from seed {given.seed}: {failed} differences"
-    )
+    print(f"{count} {what} in {time.monotonic() - start:.0f} s, from seed {given.seed}: {failed} differences")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(compare("programs on arrays", draw, __doc__))
