@@ -16,9 +16,11 @@ from jaxish._compile import (
     loop_products,
     loop_ranges,
     loop_sources,
+    lowering,
     pieces,
     piecewise,
 )
+from jaxish._core.target import PIECES
 
 RANDOM = np.random.default_rng(0)
 
@@ -36,7 +38,7 @@ def small_blocks(request, monkeypatch):
 
 
 def source_of(function, *args):
-    graph = jaxish.jit(function).trace(*args)._program.closed.graph
+    graph = lowering.spelled_out(jaxish.jit(function).trace(*args)._program.closed.graph, PIECES)
     return "\n".join(form.source.function for form in piecewise._written(graph, pieces.cut(graph).pieces))
 
 

@@ -4,9 +4,7 @@ torch keeps tangents at one *dual level*, which belongs to the whole process: to
 call is under way, and leaving it throws away the tangents of all threads. Here it is entered with the first call
 of any thread and left with the last one, so that threads neither wait for each other nor lose tangents.
 
-Private torch API (tried on 2.9 and 2.13): `_jvp_increment_nesting` and `JVP_NESTING`, torch's own count of calls;
-`_make_dual`, without the 0.15 s that `make_dual` takes to import and script the formulas that torch has as Python functions
-only. They are of layer norm, batch norm, `logsigmoid` and `trace`, which graphs have where there is torch code of the user's.
+Private torch API (tried on 2.13): `_jvp_increment_nesting` and `JVP_NESTING`, torch's own count of calls.
 """
 
 import os
@@ -23,8 +21,6 @@ from torch.overrides import TorchFunctionMode
 
 from . import dynamo, functorch, symbolic_shapes, symbolic_zeros  # noqa: F401  # kernels for zero tangents
 
-runs_torch_code = False  # whether there are graphs of torch code of the user's
-_make_dual: Any = torch._VF._make_dual
 _lock = threading.Lock()  # held for no longer than it takes to count
 _calls = 0  # under way in all threads
 _entered = False  # whether the dual level is ours, and not one that the user's own torch code has entered
@@ -59,13 +55,11 @@ def pushed(
     tangents: Sequence[Tensor],
 ) -> tuple[list[Tensor], list[Tensor | None], list[Tensor]]:
     """Return what `jvp` does, with None for derivatives that are zero whatever the values."""
-    if runs_torch_code:
-        from torch._decomp import decompositions_for_jvp  # noqa: F401  # it tells C++ of them
     with (
         _dual_level(), _level() as level, functorch.forward_mode_enabled(True),
         symbolic_shapes.put_aside(), dynamo.put_off(),
     ):  # fmt: skip
-        duals = [_make_dual(_whole(p), t, level=0) for p, t in zip(primals, tangents, strict=True)]
+        duals = [forward_ad.make_dual(_whole(p), t, level=0) for p, t in zip(primals, tangents, strict=True)]
         _depth.calls += 1
         try:
             with _TYPED_NUMBERS:
@@ -125,7 +119,7 @@ def _unexpanded(result: Tensor) -> Tensor:
 
 
 def _dual(result: Tensor, tangent: Tensor, level: int) -> Tensor:
-    return _make_dual(*(functorch.wrap_for_grad(t, level) for t in (result, tangent)), level=0)
+    return forward_ad.make_dual(*(functorch.wrap_for_grad(t, level) for t in (result, tangent)), level=0)
 
 
 def typed(tangent: Tensor, primal: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from .._core import dtypes, duals, errors, functorch, graph, levels, nodes
+from .._core import dtypes, errors, functorch, graph, levels, nodes
 from .._core.array import Array, tensor_of
 from .._random.continuous import exponential
 from .._random.integers import bernoulli
@@ -45,7 +45,6 @@ _SWITCHES = (
 @contextmanager
 def traced(key: Array | None) -> Iterator[None]:
     """Within this context manager, in a trace, torch code is recorded as a pure function that draws from `key`."""
-    duals.runs_torch_code = True
     with _one_at_a_time, ExitStack() as stack:
         # Operators of one step each, which have derivatives of any order in both modes, and batching rules.
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))

@@ -9,7 +9,7 @@ Not compared are
   the other precision;
 * lanes of complex programs at infinities, zeros and branch cuts where JAX and the direct tier differ. Complex numbers
   agree by their distance;
-* which of two zeros an extremum, a sum or a quotient rounded down is: torch's own kernels differ there.
+* which of two zeros an extremum, a sum, a solution or a quotient rounded down is: torch's own kernels differ there, and MKL's by processor.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ _CONDITIONS = {
     "complex128": ("complex64", 1e-2),
 }
 _SIGN_OF_ZERO_IS_FREE = (
-    "max", "min", "relu", "clip", "clamp", "sum", "mean", "@", "dot", "//", "hypot", "sort", "nn.", "window",
+    "max", "min", "relu", "clip", "clamp", "sum", "mean", "@", "dot", "//", "hypot", "sort", "nn.", "window", "solve",
 )  # fmt: skip
 # torch's vectors for fmod give NaN where the quotient overflows (docs/differences.md).
 _REMAINDERS = ("%", "fmod", "rem", "//")
