@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from .._core import dtypes
-from .._core.array import Array, default_torch_device
-from .._core.array import is_weak as is_weak_value
+from .._core.array import Array, default_torch_device, is_weak
 from .._core.avals import AbstractValue, ShapedArray, aval_of
 from .._core.errors import JaxprTypeError as JaxprTypeError
 from .._core.graph import Graph
@@ -282,19 +281,14 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
         results = found if eqn.primitive.multiple_results else [found]
         values.update(zip(eqn.outvars, results, strict=True))
     results = [read(v) for v in jaxpr.outvars]
-    if any(is_weak(v) is not is_weak_value(x) for v, x in zip(jaxpr.invars, args, strict=True)):
+    if any(is_weak(v.aval) is not is_weak(x) for v, x in zip(jaxpr.invars, args, strict=True)):
         return results
     # The jaxpr knows which of its results are weak; jaxprs within its equations do not.
     return [_retyped(x, v) for v, x in zip(jaxpr.outvars, results, strict=True)]
 
 
-def is_weak(atom: Atom) -> bool:
-    """Return whether an atom stands for numbers of a weak type."""
-    return isinstance(atom.aval, ShapedArray) and atom.aval.weak_type
-
-
 def _retyped(x: Any, like: Atom) -> Any:
-    if type(x) is not Array or x.weak_type is is_weak(like):
+    if type(x) is not Array or x.weak_type is is_weak(like.aval):
         return x
     return Array(x._tensor, not x.weak_type)
 

@@ -15,11 +15,11 @@ from torch import Tensor, fx
 from .._core import dtypes, graph
 from .._core import operators as torch_operators
 from .._core import primitive as structured
-from .._core.array import Array, as_array, default_torch_device, tensor_of
+from .._core.array import Array, as_array, default_torch_device, is_weak, tensor_of
 from .._core.avals import ShapedArray
 from .._core.graph import ClosedGraph, Graph, TensorType
 from .._core.operations import Keys, Operation
-from .ir import Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, is_weak
+from .ir import Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from .operands import aligned, as_laid, aval_of, converted, expanded, literal
 from .operators import aten, reshaped, rule_for
 from .primitive import Primitive, named
@@ -208,10 +208,10 @@ class _Raising:
         self, name: str, invars: Sequence[Atom], params: dict[str, Any], types: Sequence[ShapedArray]
     ) -> list[Var]:
         """Append an equation with results of these types, which are weak where all operands are, and return them."""
-        if name not in _STRONG and invars and all(is_weak(x) for x in invars[name == "select_n" :]):
+        if name not in _STRONG and invars and all(is_weak(x.aval) for x in invars[name == "select_n" :]):
             types = [t.update(weak_type=True) for t in types]
         else:
-            invars = [literal(x.val, x.aval.dtype) if isinstance(x, Literal) and is_weak(x) else x for x in invars]
+            invars = [literal(x.val, x.aval.dtype) if isinstance(x, Literal) and is_weak(x.aval) else x for x in invars]
         outvars = [Var(type) for type in types]
         self._append(JaxprEqn(list(invars), outvars, named(name), params))
         return outvars
