@@ -113,17 +113,18 @@ class PjitFunction:
 
     def _arrays(self, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Array]:
         arrays, name = [], name_of(self._fun)
+        path = lambda: dict(enumerate(names())).get(len(arrays), "unknown")  # noqa: E731
         for leaf in leaves:
             try:
                 arrays.append(_argument(leaf, name))
-            except (OverflowError, TypeError) as error:
-                path = dict(enumerate(names())).get(len(arrays), "unknown")
-                if isinstance(error, TypeError):
-                    raise TypeError(f"{error} It was passed to the function at path {path}.") from None
+            except OverflowError:
                 raise OverflowError(
                     "An overflow was encountered while parsing an argument to a jitted computation, whose argument path "
-                    f"is {path}. Got {type(leaf)} with value {leaf}"
+                    f"is {path()}. Got {type(leaf)} with value {leaf}"
                 ) from None
+            except TypeError as error:
+                error.args = (f"{error} It was passed to the function at path {path()}.",)
+                raise
         return arrays
 
     def _program(self, call: PreparedCall) -> Program:
