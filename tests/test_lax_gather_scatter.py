@@ -200,6 +200,29 @@ def test_derivatives_of_an_element_that_is_set_in_any_way(how):
         agree(program, x, np.float32(2), np.int32(i))
 
 
+@pytest.mark.parametrize("how", UPDATED)
+def test_derivatives_of_elements_that_are_set_in_lanes(how):
+    options = {"unique_indices": True} if how == "multiply" else {}
+    draw = np.random.default_rng(0).uniform
+    x, y = draw(0.5, 1.5, (2, 3, 7)).astype(np.float32), draw(0.5, 1.5, (2, 3, 2)).astype(np.float32)
+    places = np.array([[[1, 4], [0, 9], [-1, 2]], [[5, 6], [3, 0], [7, 1]]], np.int32)
+
+    def ways(j, x, y, places):
+        lanes = j.vmap(lambda x, y, i: getattr(x.at[i], how)(y, **options))
+        loss = lambda x, y, i: (lanes(x, y, i) ** 2).sum()
+        pushed = j.vmap(lambda x, y, i: j.jvp(lambda x, y: lanes(x, y, i), (x, y), (x * x, y * y))[1])(x, y, places)
+        alone = (
+            j.jvp(lambda y: lanes(x[0], y, places[0]), (y[0],), (y[1],))[1],
+            j.jvp(lambda x: lanes(x, y[0], places[0]), (x[0],), (x[1],))[1],
+        )
+        slope = j.grad(loss, (0, 1))
+        several = j.grad(lambda x, y: (j.vmap(lanes)(x, y, places) ** 2).sum(), (0, 1))(x, y)
+        second = j.hessian(loss, (0, 1))(x[0], y[0], places[0])
+        return pushed, alone, slope(x[0], y[0], places[0]), j.vmap(slope)(x, y, places), several, second
+
+    agree(lambda j, *given: j.jit(lambda *given: ways(j, *given))(*given), x, y, places, rtol=1e-5, atol=1e-5)
+
+
 def test_what_is_dropped_has_no_part_in_derivatives():
     product = lambda j, x, y: x.at[np.array([1, 7])].multiply(y, unique_indices=True, mode="drop").sum()
     x, y = np.arange(4, dtype=np.float32), np.array([2, np.nan], np.float32)

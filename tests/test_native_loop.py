@@ -1229,6 +1229,7 @@ WAYS_BACK = {
     "exchanged": lambda j, c, i: c.at[i].set(c[2 * i]).at[2 * i].set(c[i]),
     "a window": lambda j, c, i: j.lax.dynamic_update_slice(c, j.lax.dynamic_slice(c, (i, 1), (2, 2)) * c[i, 0], (i, 1)),
     "the greater": lambda j, c, i: c.at[i].max(c[i + 1, 1]),
+    "of all in a row": lambda j, c, i: c.at[i, 0].add(c.reshape(-1)[i + 4] * c[i, 1]),
     "by a branch": lambda j, c, i: j.lax.cond(c[i, 0] > 0, lambda c: c.at[i].set(0.5), lambda c: c.at[i + 1, 1].add(c[i, 0]), c),
 }  # fmt: skip
 
