@@ -150,9 +150,8 @@ class Call:
     def _found(self, result: Any, shape: tuple[int, ...]) -> Parts | None:
         if self.is_elementwise or getattr(self.target, "is_laid_out_alike", False):
             return self.merged(self.operands, shape)
-        rule = (
-            _RULES.get(self.target) or _RULES.get(getattr(self.target, "overloadpacket", None)) or _RULES.get(self.kind)
-        )
+        names = (self.target, getattr(self.target, "overloadpacket", None), self.kind, self.jax_name)
+        rule = next((_RULES[name] for name in names if name in _RULES), None)
         if rule is not None:
             return rule(self, shape)
         return _reduced(self, shape) if "keepdim" in _arguments(self.target) else None
@@ -401,6 +400,7 @@ _RULES: dict[Any, Callable[[Call, tuple[int, ...]], Parts | None]] = {
     aten.expand: _expanded,
     aten.slice: _sliced,
     aten.index_select: _sliced,  # of what lies side by side: a slice that begins where the program computes
+    "slices_at": _sliced,
     aten.split: _sliced,
     aten.split_with_sizes: _sliced,
     aten.stack: _stacked,
