@@ -41,6 +41,18 @@ jax.linearize(jnp.tanh, w)[1](w)
 assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
 """
 
+SECOND = """
+import sys
+import jaxish as jax, jaxish.numpy as jnp
+
+x = jnp.eye(4) + 0.1
+along = lambda f: jax.jit(lambda x: jax.jvp(f, (x,), (x,)))(x)
+along(jax.grad(lambda x: jnp.log1p(jnp.exp(-(x @ x[0]))).sum())), along(jnp.linalg.inv), along(lambda x: x.mean(1))
+along(lambda x: jax.nn.logmeanexp(x, 1)), along(jax.grad(lambda x: abs(jnp.exp(1j * x) * x).sum()))
+along(jax.vmap(lambda row: jax.lax.pswapaxes(row, "i", 0) * row, axis_name="i"))
+assert not {"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"} & set(sys.modules)
+"""
+
 TRANSFORMS = """
 import sys
 import jaxish as jax, jaxish.numpy as jnp
@@ -137,8 +149,8 @@ def run(program):
 
 @pytest.mark.parametrize(
     "program",
-    [TRACES, DATA, EAGER, COMMON, TRANSFORMS],
-    ids=["traces", "data", "forward mode outside of jit", "common operators", "transforms"],
+    [TRACES, DATA, EAGER, SECOND, COMMON, TRANSFORMS],
+    ids=["traces", "data", "forward mode outside of jit", "second derivatives", "common operators", "transforms"],
 )
 def test_tracing_does_not_import_it(program):
     done = run(program)

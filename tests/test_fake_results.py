@@ -214,3 +214,69 @@ def test_forward_mode_is_right_whatever_is_remembered(order):
     fake_results._views.clear()
     for name in order:
         agree(lambda j, x, f=FORWARD[name]: j.jit(lambda x: f(j, x))(x), X, rtol=1e-4, atol=1e-4)
+
+
+LIKE = {
+    "matrix": lambda: torch.zeros(4, 5),
+    "columns": lambda: torch.zeros(4, 5).t(),
+    "part": lambda: torch.zeros(6, 7)[1:3, ::2],
+    "number": lambda: torch.zeros(()),
+    "nothing": lambda: torch.zeros(0, 3),
+    "repeated": lambda: torch.zeros(3, 1).expand(3, 5),
+    "numbers of two parts": lambda: torch.zeros(2, 3, dtype=torch.complex64)[1:],
+}
+
+
+@pytest.mark.parametrize("like", LIKE.values(), ids=LIKE)
+@pytest.mark.parametrize("lanes", [(), (2,), (2, 3), (0,), (1, 4)], ids=str)
+def test_zeros_of_tangents_are_laid_out_as_torch_has_them(lanes, like):
+    def zeros(tensor, like):
+        return aten._new_zeros_with_same_feature_meta.default(tensor, like, self_num_batch_dims=len(lanes))
+
+    def lies(t):
+        size = t.untyped_storage().nbytes()
+        return t.shape, t.stride(), t.dtype, t.storage_offset(), size, t.untyped_storage().nbytes() // t.dtype.itemsize
+
+    tensor = torch.zeros((*lanes, *like().shape), dtype=torch.float64)
+    wanted, found = lies(zeros(tensor, like())), []
+    whole = TensorType.of(like()._base if like()._base is not None else like())
+
+    def function(t, w):
+        laid = w.as_strided(like().shape, like().stride(), like().storage_offset())
+        found.append(lies(zeros(t, laid)))
+        return [t]
+
+    graph.trace(function, [TensorType.of(tensor), whole])
+    assert found == [wanted]
+
+
+ZERO = {
+    "times": lambda z, x: z * x,
+    "and": lambda z, x: z + x,
+    "row": lambda z, x: z * x[:1],
+    "by": lambda z, x: z / x,
+    "copy": lambda z, x: z.clone(),
+    "conjugate": lambda z, x: (x * 1j).conj().clone(),
+    "view": lambda z, x: z.unsqueeze(0) * x,
+    "copied": lambda z, x: torch.zeros_like(x).copy_(z),
+    "repeated copy": lambda z, x: x.clone().copy_(x[0]),
+}
+
+
+@pytest.mark.parametrize(
+    "dtypes", [*itertools.product((torch.float32, torch.float64, torch.complex64), repeat=2)], ids=str
+)
+@pytest.mark.parametrize("name", ZERO)
+def test_types_of_what_is_made_of_zeros_without_memory(name, dtypes):
+    zero, x = dtypes
+    agrees(lambda x: ZERO[name](torch._efficientzerotensor((2, 3), dtype=zero), x), torch.ones(2, 3, dtype=x))
+
+
+def test_copies_that_do_not_fit_are_refused():
+    for source in [(4,), (1, 2, 3), (3, 2)]:
+        with pytest.raises(RuntimeError):
+            torch.zeros(2, 3).copy_(torch.zeros(source))
+        with pytest.raises(RuntimeError):
+            graph.trace(
+                lambda t, s: [t.clone().copy_(s)], [TensorType(s, torch.float32, CPU) for s in ((2, 3), source)]
+            )

@@ -6,6 +6,7 @@ are found out by what their kernels make of tensors without memory, which are no
 """
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,10 +34,21 @@ _knows: dict[Any, Callable[..., Any] | None] = {}  # by operator: what remembers
 def result(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `func(*args, **kwargs)` for fakes of a mode without symbolic shapes."""
     if func not in _knows:
-        _knows[func] = _remembered_by(func)
+        _knows[func] = _OF_ANY.get(func) or _remembered_by(func)
     knows = _knows[func]
-    key = None if knows is None else _key(mode, func, args, kwargs)
-    return func(*args, **kwargs) if knows is None or key is None else knows(mode, func, args, kwargs, key)
+    return func(*args, **kwargs) if knows is None else knows(mode, func, args, kwargs)
+
+
+def _elements(tensor: Tensor) -> int:
+    return tensor.untyped_storage().nbytes() // tensor.dtype.itemsize
+
+
+# What is asked of fakes at every level, and for every tangent. torch's way to an answer takes as long as half an operator.
+ANSWERS: dict[Any, Callable[..., Any]] = {
+    torch.ops.prim.device.default: lambda x: x.fake_device,
+    torch.ops.aten.is_same_size.default: lambda a, b: a.shape == b.shape,
+    torch.ops.aten._has_same_storage_numel.default: lambda a, b: _elements(a) == _elements(b),
+}
 
 
 def _remembered(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
@@ -48,8 +60,11 @@ def _remembered(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: 
             _remember(_types, key, known)
     if known is not None:
         return fake(mode, *known)
-    # torch would make fakes of others by Dynamo.
-    args = tuple(fake(mode, a.shape, a.dtype, a.device, a.stride()) if type(a) is Tensor else a for a in args)
+    # torch would make fakes of others, of an outer trace's among them, by Dynamo.
+    args = tuple(
+        fake(mode, a.shape, a.dtype, a.device, a.stride()) if isinstance(a, Tensor) and not _is_of(mode, a) else a
+        for a in args
+    )
     out = func(*args, **kwargs)
     if _is_plain_of(mode, out) and not _shares(out, args):
         _remember(_types, key, (tuple(out.shape), out.dtype, out.device, out.stride()))
@@ -118,6 +133,16 @@ def _remember(known: dict[_Key, Any], key: _Key, type: Any) -> None:
 
 def _remembered_by(func: Any) -> Callable[..., Any] | None:
     """Return what remembers an operator's results: None if it is not torch's own, or makes anything but one tensor."""
+    rule = _rule_of(func)
+
+    def knows(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        key = _key(mode, func, args, kwargs)
+        return func(*args, **kwargs) if rule is None or key is None else rule(mode, func, args, kwargs, key)
+
+    return None if rule is None else knows
+
+
+def _rule_of(func: Any) -> Callable[..., Any] | None:
     if func in _BY_RULE:
         return _BY_RULE[func]
     schema = func._schema
@@ -125,7 +150,6 @@ def _remembered_by(func: Any) -> Callable[..., Any] | None:
     if (
         func.namespace not in ("aten", "prims")
         or torch.Tag.data_dependent_output in func.tags  # a shape that depends on data raises, without symbolic shapes
-        or func is _ZEROS_OF_FEATURES
         or len(schema.returns) != 1
         or not isinstance(schema.returns[0].type, torch.TensorType)
     ):
@@ -136,7 +160,6 @@ def _remembered_by(func: Any) -> Callable[..., Any] | None:
     return _view if is_view and func is not _AS_STRIDED else None
 
 
-_ZEROS_OF_FEATURES = torch.ops.aten._new_zeros_with_same_feature_meta.default  # it has as much memory as its argument
 _AS_STRIDED = torch.ops.aten.as_strided.default  # it may reach beyond the memory that there is
 
 
@@ -153,7 +176,7 @@ _PLAIN_VIEWS = {
     for name, overload in (
         ("view", "default"), ("permute", "default"), ("transpose", "int"), ("t", "default"), ("unsqueeze", "default"),
         ("squeeze", "default"), ("squeeze", "dim"), ("squeeze", "dims"), ("expand", "default"), ("select", "int"),
-        ("slice", "Tensor"), ("diagonal", "default"), ("alias", "default"), ("detach", "default"),
+        ("slice", "Tensor"), ("diagonal", "default"), ("alias", "default"), ("detach", "default"), ("_unsafe_view", "default"),
     )
 }  # fmt: skip
 
@@ -180,6 +203,21 @@ def _transformed(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs:
     return fake(mode, sizes, dtype, _device_of(x))
 
 
+def on_meta(tensor: Tensor) -> Tensor:
+    """Return a fake as torch moves it to no device, to find out the type of what it makes of it and of a tangent of zeros."""
+    return fake(tensor.fake_mode, tensor.shape, tensor.dtype, _META, tensor.stride())
+
+
+_META = torch.device("meta")
+
+
+def _zero_tangent(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
+    """Return the zeros without memory that forward mode takes for the tangent of what has none."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        zeros = torch._efficientzerotensor(*args, dtype=kwargs["dtype"], device=_META)
+        return _made(mode, zeros, kwargs["device"])
+
+
 def _factored(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
     """Return what geqrf makes, for which torch has no function: it computes it, and imports SymPy to say of what type it is (2.13)."""
     (matrices,) = args
@@ -193,10 +231,48 @@ def _factored(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: di
     ]
 
 
+def _zeros_of_features(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the zeros that forward mode takes for a tangent: laid out as the second tensor, for each lane of the first.
+
+    Each lane has as much memory as the second tensor. torch views a fake for them, for which it imports
+    torch.distributed.tensor (2.13, see `_OnFakes`).
+    """
+    tensor, like = args
+    lanes = tensor.shape[: kwargs.get("self_num_batch_dims", 0)]
+    elements = _elements(like)
+    strides = [elements * math.prod(lanes[d + 1 :]) for d in range(len(lanes))]
+    type = like.dtype, _device_of(like)
+    memory = fake(mode, (math.prod(lanes) * elements,), *type)
+    return _fake_view(mode, memory, like.storage_offset(), (*lanes, *like.shape), *type, (*strides, *like.stride()))
+
+
+def _copied(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the tensor that is written into, for which torch's function for the types views a fake (2.13, see `_OnFakes`)."""
+    written, source = args[:2]
+    fits = all(size in (1, own) for size, own in zip(source.shape[::-1], written.shape[::-1], strict=False))
+    if not fits or source.dim() > written.dim() or not _is_of(mode, written):
+        return func(*args, **kwargs)
+    return written
+
+
+def _cloned(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    key = _key(mode, func, args, kwargs)
+    if key is not None:
+        return _remembered(mode, func, args, kwargs, key)
+    known = _said_by_kernels(func, args, kwargs)
+    return func(*args, **kwargs) if known is None else fake(mode, *known)
+
+
+# Of what is lazily conjugated, or of zeros without memory, as of any tensor.
+_OF_ANY: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._new_zeros_with_same_feature_meta.default: _zeros_of_features,
+    torch.ops.aten.copy_.default: _copied, torch.ops.aten.clone.default: _cloned,
+}  # fmt: skip
 _R2C, _C2R = torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default
 _BY_RULE = {
     torch.ops.aten._fft_c2c.default: _transformed, _R2C: _transformed, _C2R: _transformed,
-    torch.ops.aten.geqrf.default: _factored,
+    torch.ops.aten.geqrf.default: _factored, torch.ops.aten._efficientzerotensor.default: _zero_tangent,
+    torch.ops.aten._unsafe_view.default: _view,  # by its schema what it makes is new
 }  # fmt: skip
 
 
@@ -221,7 +297,7 @@ def _parts_key(mode: FakeTensorMode, values: Sequence[Any]) -> _Key | None:
 
 def _value_key(mode: FakeTensorMode, value: Any) -> _Key | None:
     if isinstance(value, FakeTensor):
-        if value.fake_mode is not mode or value.constant is not None or not _is_plain(value):
+        if value.fake_mode.shape_env is not None or value.constant is not None or not _is_plain(value):
             return None
         return (FakeTensor, value.shape, value.stride(), value.dtype, value.fake_device)
     if type(value) is Tensor and not functorch.is_functorch_wrapped_tensor(value):
@@ -230,7 +306,11 @@ def _value_key(mode: FakeTensorMode, value: Any) -> _Key | None:
 
 
 def _is_plain_of(mode: FakeTensorMode, out: Any) -> bool:
-    return isinstance(out, FakeTensor) and out.fake_mode is mode and out.constant is None and _is_plain(out)
+    return _is_of(mode, out) and out.constant is None and _is_plain(out)
+
+
+def _is_of(mode: FakeTensorMode, value: Any) -> bool:
+    return isinstance(value, FakeTensor) and value.fake_mode is mode
 
 
 def _is_plain(tensor: Tensor) -> bool:
@@ -254,8 +334,26 @@ def fake(
     """Return a new fake tensor, contiguous if no stride is given; the mode must be without symbolic shapes."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         if stride is None:
-            return FakeTensor(mode, torch.empty(shape, dtype=dtype, device="meta"), device)
-        return FakeTensor(mode, torch.empty_strided(shape, stride, dtype=dtype, device="meta"), device)
+            return _made(mode, torch.empty(shape, dtype=dtype, device="meta"), device)
+        return _made(mode, torch.empty_strided(shape, stride, dtype=dtype, device="meta"), device)
+
+
+def _made(mode: FakeTensorMode, meta: Tensor, device: torch.device) -> Tensor:
+    """Return `FakeTensor(mode, meta, device)`, of which what torch checks and sets one by one takes four times as long."""
+    state = _states.get(device)
+    if state is None:
+        made = FakeTensor(mode, meta, device)
+        if made.device == device:
+            _states[device] = dict(vars(made))
+        return made
+    made = Tensor._make_subclass(FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=device)
+    allows = mode._allow_unsafe_data_ptr_access
+    (torch._C._set_warn_deprecated_on_mutable_data_ptr if allows else torch._C._set_throw_on_mutable_data_ptr)(made)
+    vars(made).update(state, fake_mode=mode)
+    return made
+
+
+_states: dict[torch.device, dict[str, Any]] = {}  # the attributes of new fakes, by device
 
 
 def _fake_view(
@@ -268,7 +366,7 @@ def _fake_view(
     stride: Sequence[int],
 ) -> Tensor:
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        return FakeTensor(mode, _in_memory_of(viewed, offset, shape, dtype, stride), device)
+        return _made(mode, _in_memory_of(viewed, offset, shape, dtype, stride), device)
 
 
 def _in_memory_of(

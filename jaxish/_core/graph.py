@@ -21,6 +21,7 @@ import cmath
 import operator
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
+    FakeTensorConverter,
     FakeTensorMode,
 )
 from torch.fx.graph import _register_custom_builtin
@@ -212,6 +214,19 @@ class _TraceFakeMode(FakeTensorMode):
     ended = False
 
     @classmethod
+    def new(cls) -> "_TraceFakeMode":
+        """Return a mode without symbolic shapes: a copy of the first, as torch notes the whole stack with each (2.9 to 2.13)."""
+        if cls._first is None:
+            cls._first = cls(allow_non_fake_inputs=True)
+        made = cls.__new__(cls)
+        own = {name: type(v)() for name, v in vars(cls._first).items() if isinstance(v, list | deque)}
+        converter = FakeTensorConverter(copy_data=False, export=False)
+        vars(made).update(vars(cls._first), **own, fake_tensor_converter=converter)
+        return made
+
+    _first: "_TraceFakeMode | None" = None
+
+    @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # `trace` puts Dynamo aside, where torch would import it to do so for each operator
 
@@ -243,7 +258,10 @@ class Trace(TorchDispatchMode):
         self.has_narrow = False  # whether there are tensors of dtypes that torch does not compute with
         self.root = torch.nn.Module()
         self.graph = fx.Graph(owning_module=None)
-        self.fake_mode = _TraceFakeMode(allow_non_fake_inputs=True, shape_env=symbolic_sizes.environment())
+        symbols = symbolic_sizes.environment()
+        self.fake_mode = (
+            _TraceFakeMode.new() if symbols is None else _TraceFakeMode(allow_non_fake_inputs=True, shape_env=symbols)
+        )
         self.captured: list[Tensor] = []
         self._lifted: dict[int, Tensor] = {}
         # The fakes are kept alive with their nodes, so that no id is used twice.
@@ -378,8 +396,8 @@ class Trace(TorchDispatchMode):
         """Append a call of `target` whose results are the fakes in `out` (a tensor, or a flat sequence of them)."""
         given = tuple(self._argument(a) for a in args)  # which may record constants, before the node
         named = {k: self._argument(v) for k, v in kwargs.items()}
-        node = self.graph.call_function(target)  # itself it walks through arguments, to find symbols (2.13)
-        node.args = given
+        node = self._call(target)
+        _set_args(node, given)
         if named:
             node.kwargs = named
         self.tell(target, args, kwargs, out)
@@ -397,16 +415,30 @@ class Trace(TorchDispatchMode):
             if isinstance(part, Tensor) and id(part) not in self._nodes:
                 self.bind(part, self.graph.call_function(operator.getitem, (node, index)))
 
+    def _call(self, target: Callable[..., Any]) -> fx.Node:
+        """Append a node that calls `target`, without arguments yet: through them fx walks to find symbols (2.13)."""
+        called = target.__name__
+        name = _names.get(called)
+        if name is None:
+            name = _names[called] = self.graph._target_to_str(target)
+        return self.graph.create_node("call_function", target, name=name)
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # as above
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is _DEVICE and type(args[0]) is FakeTensor and not args[0].fake_mode.in_kernel_invocation:
-            # functorch asks at every level, and torch's way to it takes as long as half an operator.
-            return args[0].fake_device
-        if func in _NOT_RECORDED:
+        if func in fake_results.ANSWERS:
+            fake = args[0]
+            if type(fake) is FakeTensor and not (fake.fake_mode.in_kernel_invocation or fake.fake_mode.shape_env):
+                return fake_results.ANSWERS[func](*args)
             return func(*args, **(kwargs or {}))
+        if func is _SIZE:
+            return func(*args, **(kwargs or {}))
+        if func is _TO and kwargs == _TO_META and type(args[0]) is FakeTensor:
+            moved = fake_results.on_meta(args[0])
+            self.bind(moved, self.node_of(args[0]))
+            return moved
         if torch.Tag.inplace_view in func.tags:
             return in_place.reshaped(self, func, args, kwargs or {})
         if func in in_place.PURE and in_place.as_new_value(self, func, args, kwargs or {}):
@@ -493,9 +525,11 @@ def origin(tensor: Tensor) -> str:
     return "It stands for a batch of values under vmap." if levels.is_batched(tensor) else ""
 
 
-_DEVICE = torch.ops.prim.device.default
+_names: dict[str, str] = {}  # what fx makes of the names of what nodes call
+_set_args: Any = fx.Node.args.fset  # past `Node.__setattr__`, which looks the node up in its graph (2.13)
+_SIZE = torch.ops.aten.sym_size.int
 _COPY_IN_PLACE = torch.ops.aten.copy_.default
-_NOT_RECORDED = {_DEVICE, torch.ops.aten.sym_size.int, torch.ops.aten.is_same_size.default}
+_TO, _TO_META = torch.ops.aten.to.dtype_layout, {"device": torch.device("meta")}
 
 
 @dataclass(eq=False)
