@@ -27,6 +27,10 @@ NUMBERS = {
     aten.tril.default: [(), (1,)],
     aten.triu.default: [(), (-1,)],
     aten.constant_pad_nd.default: [([1, 2],), ([0, 1, -1, 2], 2), ([],)],
+    aten.to.dtype: [(torch.float32,), (torch.int8,)],
+    aten.slice_backward.default: [([2, 6], 1, 0, 6, 2), ([3, 8], -1, 2, 5, 1)],
+    aten.select_backward.default: [([2, 3, 4], 2, -1), ([0, 5, 3], 1, 0)],
+    aten.diagonal_backward.default: [([3, 3, 3], 1, 0, 2), ([2, 4, 3], 0, 1, 2)],
 }
 REDUCTIONS = {
     aten.sum.default: [()],
@@ -270,6 +274,34 @@ ZERO = {
 def test_types_of_what_is_made_of_zeros_without_memory(name, dtypes):
     zero, x = dtypes
     agrees(lambda x: ZERO[name](torch._efficientzerotensor((2, 3), dtype=zero), x), torch.ones(2, 3, dtype=x))
+
+
+MADE_OF_NUMBERS = {
+    "full": lambda: torch.full((2, 0), 3, dtype=torch.int16, device="cpu"),
+    "full of default dtype": lambda: torch.full((3,), 1.5, device="cpu"),
+    "zeros": lambda: torch.zeros(2, 3, dtype=torch.complex64, device="cpu"),
+    "arange": lambda: torch.arange(5, device="cpu"),
+    "arange of parts": lambda: torch.arange(1, 2.5, 0.25, device="cpu"),
+    "arange down": lambda: torch.arange(7, -2, -3, dtype=torch.float16, device="cpu"),
+    "number": lambda: torch.scalar_tensor(True, dtype=torch.bool, device="cpu"),
+}
+
+
+@pytest.mark.parametrize("make", MADE_OF_NUMBERS.values(), ids=MADE_OF_NUMBERS)
+def test_types_of_what_is_made_of_numbers(make):
+    agrees(make)
+
+
+@pytest.mark.parametrize("mask", [(True, True, True), (True, True, False), (True, False, False), (False, True, True)])
+def test_types_of_gradients_of_convolutions(mask):
+    def gradients(g, x, w):
+        made = aten.convolution_backward.default(g, x, w, [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask)
+        return [t for t in made if t is not None]
+
+    given = torch.ones(2, 4, 5, 6), torch.ones(2, 3, 5, 6), torch.ones(4, 3, 3, 3)
+    for tensors in (given, [t.double() for t in given]):
+        body = graph.trace(gradients, [TensorType.of(t) for t in tensors]).graph
+        assert list(body.out_types) == [TensorType.of(t) for t in gradients(*tensors)]
 
 
 def test_copies_that_do_not_fit_are_refused():

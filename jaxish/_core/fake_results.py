@@ -26,6 +26,9 @@ _CONSTANTS = frozenset({
 })  # fmt: skip
 _LIMIT = 20_000  # results; all are forgotten when there are more
 
+_META = torch.device("meta")
+_TO_COPY = torch.ops.aten._to_copy.default
+
 _types: dict[_Key, _Type] = {}
 _views: dict[_Key, _View] = {}
 _knows: dict[Any, Callable[..., Any] | None] = {}  # by operator: what remembers its results
@@ -79,7 +82,9 @@ def _said_by_kernels(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """
     devices = {_device_of(a) for a in args if isinstance(a, Tensor)}
     is_all = func in _BY_KERNEL or operators.of(func).is_elementwise
-    if not is_all or len(devices) != 1 or "device" in kwargs:
+    if func is _TO_COPY and kwargs.get("device") is not None:
+        devices, kwargs = {kwargs["device"]}, {**kwargs, "device": _META}
+    elif not is_all or len(devices) != 1 or "device" in kwargs:
         return None
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         given = [_without_memory(a) if isinstance(a, Tensor) else a for a in args]
@@ -168,7 +173,8 @@ _BY_KERNEL = {
     getattr(getattr(torch.ops.aten, name), overload)
     for name, overload in (
         *((name, "default") for name in ("clone", "complex", "tril", "triu", "sum", "any", "all", "constant_pad_nd")),
-        ("sum", "dim_IntList"), ("any", "dim"), ("any", "dims"), ("all", "dim"), ("all", "dims"),
+        *((name, "default") for name in ("slice_backward", "select_backward", "diagonal_backward")),
+        ("to", "dtype"), ("sum", "dim_IntList"), ("any", "dim"), ("any", "dims"), ("all", "dim"), ("all", "dims"),
     )
 }  # fmt: skip
 _PLAIN_VIEWS = {
@@ -203,18 +209,15 @@ def _transformed(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs:
     return fake(mode, sizes, dtype, _device_of(x))
 
 
-def on_meta(tensor: Tensor) -> Tensor:
+def on_meta(tensor: FakeTensor) -> Tensor:
     """Return a fake as torch moves it to no device, to find out the type of what it makes of it and of a tangent of zeros."""
     return fake(tensor.fake_mode, tensor.shape, tensor.dtype, _META, tensor.stride())
-
-
-_META = torch.device("meta")
 
 
 def _zero_tangent(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
     """Return the zeros without memory that forward mode takes for the tangent of what has none."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        zeros = torch._efficientzerotensor(*args, dtype=kwargs["dtype"], device=_META)
+        zeros = func(*args, dtype=kwargs["dtype"], device=_META)
         return _made(mode, zeros, kwargs["device"])
 
 
@@ -229,6 +232,14 @@ def _factored(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: di
         _fake_view(mode, packed, 0, matrices.shape, matrices.dtype, device, strides),
         fake(mode, (*batch, min(rows, columns)), matrices.dtype, device),
     ]
+
+
+def _of_zero_tangent(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
+    """Return what torch makes of zeros without memory on no device, of which it takes shape and dtype."""
+    a, b = args
+    if _is_of(mode, a) and _is_of(mode, b) and a.fake_device == b.fake_device == _META:
+        return fake(mode, a.shape, a.dtype, _META)
+    return _remembered(mode, func, args, kwargs, key)
 
 
 def _zeros_of_features(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -263,15 +274,42 @@ def _cloned(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict
     return func(*args, **kwargs) if known is None else fake(mode, *known)
 
 
+def _made_of_numbers(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs.get("device") is None or kwargs.get("layout") not in (None, torch.strided):
+        return func(*args, **kwargs)
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        out = func(*args, **{**kwargs, "device": _META})
+    return fake(mode, out.shape, out.dtype, kwargs["device"])
+
+
+def _convolved_back(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the gradients of a convolution of tensors that are laid out in order, on the CPU."""
+    gradient, x, weight, bias_sizes, *_, mask = args
+    given = (gradient, x, weight)
+    if not all(_device_of(t).type == "cpu" and t.is_contiguous() for t in given):
+        return func(*args, **kwargs)
+    sizes = (x.shape, weight.shape, bias_sizes)
+    return tuple(
+        fake(mode, shape, gradient.dtype, _device_of(gradient)) if is_asked else None
+        for shape, is_asked in zip(sizes, mask, strict=True)
+    )
+
+
 # Of what is lazily conjugated, or of zeros without memory, as of any tensor.
 _OF_ANY: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._new_zeros_with_same_feature_meta.default: _zeros_of_features,
     torch.ops.aten.copy_.default: _copied, torch.ops.aten.clone.default: _cloned,
+    torch.ops.aten.to.dtype: _cloned, torch.ops.aten.convolution_backward.default: _convolved_back,
+    **dict.fromkeys((
+        torch.ops.aten.full.default, torch.ops.aten.zeros.default, torch.ops.aten.ones.default, torch.ops.aten.scalar_tensor.default,
+        torch.ops.aten.arange.default, torch.ops.aten.arange.start, torch.ops.aten.arange.start_step,
+    ), _made_of_numbers),
 }  # fmt: skip
 _R2C, _C2R = torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default
 _BY_RULE = {
     torch.ops.aten._fft_c2c.default: _transformed, _R2C: _transformed, _C2R: _transformed,
     torch.ops.aten.geqrf.default: _factored, torch.ops.aten._efficientzerotensor.default: _zero_tangent,
+    **{getattr(torch.ops.prims, name).default: _of_zero_tangent for name in ("mul", "add", "sub", "div")},
     torch.ops.aten._unsafe_view.default: _view,  # by its schema what it makes is new
 }  # fmt: skip
 
