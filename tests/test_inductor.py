@@ -1,5 +1,6 @@
 """Graphs that Inductor by itself compiles wrongly, or not at all, give JAX's values on the compiled tier."""
 
+import logging
 import threading
 
 import numpy as np
@@ -193,6 +194,26 @@ def test_a_graph_that_comes_to_nothing(operators):
     for _ in range(2):  # the second time from the cache
         run = inductor.compile_graph(torch.fx.GraphModule(torch.nn.Module(), made), examples)
         torch.testing.assert_close(run(torch.arange(3.0))[0], torch.arange(3.0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_lanes_choose_between_unsigned_integers(dtype, tmp_path, caplog):
+    """Inductor knows no type of booleans beside these, and would leave the graph to run operator by operator."""
+    x, chosen = RANDOM.randint(0, 2**16, (30, 20)).astype(dtype), RANDOM.randint(0, 3, 30)
+
+    def program(j):
+        branches = [lambda x: x + 3, lambda x: x[::-1], lambda x: x ^ x[0]]
+        function = j.jit(j.vmap(lambda k, x: j.lax.switch(k, branches, x)))
+        return np.asarray(function(chosen, x)) if j is not jaxish else compiled(function)
+
+    def compiled(function):
+        given = [torch.from_numpy(chosen), torch.from_numpy(x)]
+        run = inductor.compile_graph(function.trace(chosen, x)._program.closed.graph.module, given)
+        return run(*given)[0].numpy()
+
+    with config.cache_dir(str(tmp_path)), caplog.at_level(logging.WARNING, "jaxish"):
+        agree(program)
+    assert not caplog.text
 
 
 def test_code_is_of_as_many_threads_as_the_program_has(tmp_path, monkeypatch):

@@ -2,11 +2,14 @@
 
 import warnings
 
+import jax
 import numpy as np
 import pytest
 from combinations import covering
 from oracle import agree
 from test_numpy_elementwise import LOOSE, array
+
+import jaxish
 
 pytestmark = pytest.mark.usefixtures("unoptimized_jax")
 
@@ -217,6 +220,15 @@ def test_searching():
         agree(lambda jax, s=side: jax.numpy.digitize(x[0], edges[3::-1], right=s == "left"))
     agree(lambda jax: jax.numpy.searchsorted(edges[:3][::-1], x, sorter=np.array([2, 1, 0])))
     agree(lambda jax: jax.numpy.searchsorted(edges, x, side="middle"))
+
+
+@pytest.mark.parametrize("method", ["scan", "sort", "compare_all"])
+def test_places_are_of_32_bits_beside_numbers_of_64(method):
+    edges, x = np.array([-1.0, 0.0, 2.0]), np.array([-2.0, 1.0, 3.0])
+    with jax.enable_x64(True), jaxish.enable_x64(True):
+        agree(lambda jax: jax.numpy.searchsorted(edges, x, method=method))
+        agree(lambda jax: jax.numpy.digitize(x, edges, method=method))
+        agree(lambda jax: jax.random.choice(jax.random.key(0), 3, (4,), p=np.array([0.2, 0.3, 0.5])))
 
 
 def test_sets():

@@ -377,6 +377,21 @@ def test_parts_of_arrays_are_part_of_pieces():
         np.testing.assert_allclose(result, value, rtol=1e-3, atol=1e-4)
 
 
+def test_rows_of_what_no_piece_computes_with_are_read_by_pieces():
+    def program(xp):
+        def function(x, y):
+            first, second = x  # float16, which no piece takes: nor the list of its rows
+            return xp.numpy.cumsum(y, 0) * first.astype("float32") + xp.numpy.tanh(y) * second.astype("float32")
+
+        return function
+
+    x, y = np.array([0.5, -2], np.float16), RANDOM.normal(size=(30, 30)).astype(np.float32)
+    found = piecewise.compiled(graph_of(program(jaxish), x, y), "function")
+    assert found is not None
+    (result,) = found.module.forward(torch.tensor(x), torch.tensor(y))
+    np.testing.assert_allclose(result, program(jax)(x, y), rtol=1e-4, atol=1e-4)
+
+
 def test_a_call_of_several_pieces_takes_what_lies_anyhow_and_returns_what_it_made():
     def program(xp):
         def function(x, y):

@@ -32,6 +32,8 @@ def table() -> dict[Any, Callable[..., Any]]:
     found[_aten.add.Tensor] = _unless_empty(found[_aten.add.Tensor])
     found |= {operator: _wide(function) for operator, function in _ACCURATE.items()}
     found[_aten.sort.stable] = _sorted
+    for chooses in (_aten.where.self, _aten.select_scatter.default, _aten.slice_scatter.default):
+        found[chooses] = _by_bits(chooses, found.get(chooses))
     return found | _DIVISIONS
 
 
@@ -137,6 +139,23 @@ _ACCURATE = {
 def _sorted(a: Tensor, **options: Any) -> Any:
     # `sort_of_many` ends with the same operator, on integers.
     return unsigned.sort_of_many(a, **options) if a.is_cpu and a.is_floating_point() else NotImplemented
+
+
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
+def _by_bits(operator: Callable[..., Tensor], decomposition: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a decomposition that chooses between unsigned integers as signed ones: Inductor has no where of them on CPUs."""
+
+    def decomposed(*args: Any, **options: Any) -> Any:
+        found = {a.dtype for a in args if isinstance(a, Tensor)} & _SIGNED.keys()
+        if len(found) != 1:
+            return decomposition(*args, **options) if decomposition else NotImplemented
+        (dtype,) = found
+        bits = (a.view(_SIGNED[dtype]) if isinstance(a, Tensor) and a.dtype is dtype else a for a in args)
+        return operator(*bits, **options).view(dtype)
+
+    return decomposed
 
 
 def _remainder(a: Any, b: Any) -> Any:

@@ -157,7 +157,7 @@ class _Cut:
         if node.op != "call_function" or self._touches_written(node):
             return False
         if node.target is getitem:
-            return operators.of(node.all_input_nodes[0].target).is_view
+            return self._reads_through(node.all_input_nodes[0])  # a list is no piece's input
         may = isinstance(node.target, Primitive) or operators.of(node.target).is_view
         return may and loop_nodes.is_known(node)
 

@@ -18,6 +18,8 @@ from .arguments import int_dtype
 from .indexing import places_of_true
 from .manipulation import ravel
 
+_MOST_OF_INT32 = torch.iinfo(torch.int32).max
+
 
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """Return the indices of the nonzero elements, an array per axis.
@@ -104,7 +106,8 @@ def searchsorted(
     if sorter is not None:
         order = tensor("searchsorted", sorter).to(torch.int64)
         edges = unsigned.via_bits(lambda x: torch.index_select(x, 0, order), edges)
-    return Array(places_in(edges, values, side == "right").to(int_dtype()))
+    is_short = isinstance(size := edges.shape[0], int) and size <= _MOST_OF_INT32  # and no symbol of export's
+    return Array(places_in(edges, values, side == "right").to(torch.int32 if is_short else int_dtype()))
 
 
 def places_in(edges: Tensor, values: Tensor, right: bool) -> Tensor:

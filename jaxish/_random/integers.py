@@ -358,7 +358,7 @@ def _chosen(
         # In the order in which XLA sums on the CPU.
         sums = associative_scan(lambda x, y: Array(tensor_of(x) + tensor_of(y)), odds)
         u = unit_uniform(key, shape, odds._tensor.dtype)
-        return searchsorted(sums, Array(tensor_of(sums)[-1] * (1 - u)))
+        return searchsorted(sums, Array(tensor_of(sums)[-1] * (1 - u))).astype(int)
     scores = gumbel_tensor(key, (count,), odds._tensor.dtype, gumbel_mode(mode)) + xla.log(tensor_of(odds))
     return Array(convert(tensor_of(top_k(Array(scores), draws)[1]), dtypes.to_torch(integer)))
 
