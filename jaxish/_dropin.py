@@ -143,6 +143,7 @@ _RENAMED = {
     "jax._src.lib.xla_client.XlaRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
     "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
+    "jax._src.typing.Array": ("jaxish", "Array"),
     "jax._src.xla_bridge._backends": ("jaxish._transforms.backends", "initialized_backends"),
     "jaxlib._jax.ArrayImpl": ("jaxish", "Array"),
     "jaxlib._jax.JaxRuntimeError": ("jaxish.errors", "JaxRuntimeError"),

@@ -136,6 +136,7 @@ from jax._src.numpy.util import promote_dtypes, promote_dtypes_complex, promote_
 from jax._src.public_test_util import check_close, check_grads
 from jax._src.scipy.special import gammaln
 from jax._src.sharding import Sharding
+from jax._src.typing import Array, ArrayLike, DTypeLike
 from jax._src.sharding_impls import NamedSharding
 from jax._src.mesh import thread_resources
 check_grads(jnp.sin, (1.0,), 2)
@@ -146,6 +147,7 @@ for other in (jnp.float32(1 + 5e-7), jnp.float32(1 + 5e-6), jnp.bfloat16(1.007),
         print("close")
     except AssertionError:
         print("apart")
+print(Array is jax.Array, isinstance(jnp.ones(2), Array), DTypeLike is jax.typing.DTypeLike)
 print(split is jnp.split, gammaln is jax.scipy.special.gammaln, xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError)
 print(Sharding is jax.sharding.Sharding, NamedSharding is jax.sharding.NamedSharding, thread_resources.env.physical_mesh.empty)
 for name in ("bool", "int8", "int32", "float16", "bfloat16", "float32", "complex64", "float64", "complex128"):
