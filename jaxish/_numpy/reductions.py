@@ -2,7 +2,7 @@
 
 import builtins
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -310,7 +310,8 @@ def any(
     return Array(torch.any(t, axes, bool(keepdims)) if axes else t)
 
 
-def _axes_count(shape: tuple[int, ...], axes: tuple[int, ...], names: tuple[str, ...] = ()) -> int:
+def axes_count(shape: Sequence[int], axes: tuple[int, ...], names: tuple[str, ...] = ()) -> int:
+    """Return how many elements there are along `axes` and named axes."""
     return math.prod(shape[d] for d in axes) * math.prod(map(parallel.axis_size, names))
 
 
@@ -330,7 +331,7 @@ def _count(
 ) -> Any:
     """Return how many elements are counted: a number where there is no mask."""
     if mask is None:
-        return _axes_count(tuple(t.shape), axes, names)
+        return axes_count(t.shape, axes, names)
     return total(expanded(mask, tuple(t.shape)).to(dtype), axes, names, keepdims)
 
 
@@ -373,7 +374,7 @@ def average(
         (t,), _ = promote_inexact("average", a)
         axes = canonical_axes(axis, t.dim())
         found = mean(Array(t), axis, keepdims=keepdims)
-        total = torch.full((), _axes_count(tuple(t.shape), axes), dtype=found._tensor.dtype, device=t.device)
+        total = torch.full((), axes_count(t.shape, axes), dtype=found._tensor.dtype, device=t.device)
     else:
         check_arraylike("average", a, weights)
         (t, w), _ = promote_inexact("average", a, weights)
