@@ -95,6 +95,7 @@ _PRIVATE = {
     "_src.distributed": ("jaxish.distributed", "jaxish._devices.cluster"),
     "_src.dtypes": ("jaxish.dtypes", "jaxish._core.dtypes"),
     "_src.flatten_util": ("jaxish.flatten_util",),
+    "_src.indexing": ("jaxish._numpy.dynamic_index",),
     "_src.interpreters": (),
     "_src.interpreters.ad": ("jaxish.interpreters.ad",),
     "_src.interpreters.batching": (
@@ -115,6 +116,7 @@ _PRIVATE = {
     "_src.numpy.einsum": ("jaxish._numpy.einsum",),
     "_src.numpy.lax_numpy": ("jaxish.numpy",),
     "_src.numpy.util": ("jaxish._numpy.arguments",),
+    "_src.pjit": ("jaxish.experimental.pjit", "jaxish.sharding"),
     "_src.public_test_util": ("jaxish.test_util", "jaxish._transforms.gradient_checks"),
     "_src.random": ("jaxish.random",),
     "_src.scipy": (),
@@ -122,6 +124,7 @@ _PRIVATE = {
     "_src.sharding": ("jaxish.sharding",),
     "_src.sharding_impls": ("jaxish.sharding",),
     "_src.state": (),
+    "_src.state.indexing": ("jaxish._numpy.dynamic_index",),
     "_src.state.types": ("jaxish.ref",),
     "_src.traceback_util": ("jaxish._core.user_frames", "jaxish._jaxprs.source_info"),
     "_src.tree_util": ("jaxish.tree_util",),
