@@ -143,6 +143,7 @@ _RENAMED = {
     "jax._src.dtypes.to_complex_dtype": ("jaxish._core.dtypes", "to_complex"),
     "jax._src.dtypes.to_floating_dtype": ("jaxish._core.dtypes", "to_floating"),
     "jax._src.dtypes.to_inexact_dtype": ("jaxish._core.dtypes", "to_inexact"),
+    "jax._src.mesh.get_concrete_mesh": ("jaxish.sharding", "get_mesh"),
     "jax._src.lib.xla_client.XlaRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
     "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
