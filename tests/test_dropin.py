@@ -136,8 +136,12 @@ from jax._src.numpy.util import promote_dtypes, promote_dtypes_complex, promote_
 from jax._src.public_test_util import check_close, check_grads
 from jax._src.scipy.special import gammaln
 from jax._src.sharding import Sharding
+from jax._src.state.indexing import Slice
+from jax._src.pjit import auto_axes
+from jax._src.typing import Array, ArrayLike, DTypeLike
+from jax.experimental import pallas
 from jax._src.sharding_impls import NamedSharding
-from jax._src.mesh import thread_resources
+from jax._src.mesh import get_concrete_mesh, thread_resources
 check_grads(jnp.sin, (1.0,), 2)
 for other in (jnp.float32(1 + 5e-7), jnp.float32(1 + 5e-6), jnp.bfloat16(1.007), jnp.ones(3, "int8"), jnp.ones(1, "int8"), 1.0):
     try:
@@ -146,6 +150,11 @@ for other in (jnp.float32(1 + 5e-7), jnp.float32(1 + 5e-6), jnp.bfloat16(1.007),
         print("close")
     except AssertionError:
         print("apart")
+print(get_concrete_mesh().empty)
+with jax.set_mesh(jax.make_mesh((1,), ("x",))):
+    jax.jit(lambda x: print(get_concrete_mesh()) or x)(1.0)
+print(Slice(1, 2), type(pallas.ds(jnp.int32(0), 3)) is Slice, auto_axes is jax.sharding.auto_axes)
+print(Array is jax.Array, isinstance(jnp.ones(2), Array), DTypeLike is jax.typing.DTypeLike)
 print(split is jnp.split, gammaln is jax.scipy.special.gammaln, xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError)
 print(Sharding is jax.sharding.Sharding, NamedSharding is jax.sharding.NamedSharding, thread_resources.env.physical_mesh.empty)
 for name in ("bool", "int8", "int32", "float16", "bfloat16", "float32", "complex64", "float64", "complex128"):

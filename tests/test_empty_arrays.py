@@ -143,3 +143,21 @@ def test_reading_from_no_elements(name):
 )
 def test_numbers_mapped_over_an_axis_of_none(transform, function):
     agree(lambda j, x: transform(j, function(j))(x), np.zeros(0, np.float32))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0, 2, 0), (0, 0, 2)])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda j, x, i: x[i],
+        lambda j, x, i: x[:, i],
+        lambda j, x, i: x[i, i],
+        lambda j, x, i: x[i[:, None], 0:0],
+        lambda j, x, i: x.at[i].get(mode="fill"),
+        lambda j, x, i: j.jit(lambda y, k: y[k])(x, i),
+        lambda j, x, i: j.grad(lambda y: y[i].sum())(x),
+        lambda j, x, i: j.numpy.take(x, i, axis=0),
+    ],
+)
+def test_elements_of_a_dimension_of_none_where_the_result_has_none_either(program, shape):
+    agree(lambda j: program(j, j.numpy.ones(shape), j.numpy.array([0, -1])))

@@ -228,3 +228,46 @@ def test_what_is_called_outside_of_its_axis_is_named(name):
         return str(found.value).split(" under ")[0]
 
     assert first_words(jaxish) == first_words(jax)
+
+
+NAMED_REDUCTIONS = {
+    "sum": lambda j, x: x.sum("i"),
+    "sum along both kinds": lambda j, x: j.numpy.sum(x, ("i", -1), keepdims=True, initial=3, where=x > 0.5),
+    "sum of integers": lambda j, x: j.numpy.sum((x * 5).astype("int8"), ["i"]),
+    "sum of truths": lambda j, x: j.numpy.sum(x > 0.5, ("i", 0)),
+    "sum in half precision": lambda j, x: j.numpy.sum(x.astype("bfloat16"), "i"),
+    "mean": lambda j, x: x.mean("i"),
+    "mean of some": lambda j, x: j.numpy.mean(x, ("i", 1), where=x > 0),
+    "mean of integers": lambda j, x: j.numpy.mean((x * 5).astype("int32"), ("i", 0), keepdims=True),
+    "max": lambda j, x: j.numpy.max(x, "i"),
+    "max of some": lambda j, x: j.numpy.max(x, ("i", 0), initial=0.0, where=x > 0.5, keepdims=True),
+    "min along both kinds": lambda j, x: x.min(("i", 0)),
+    "max of truths": lambda j, x: (x > 0.5).max(("i", 1)),
+    "var": lambda j, x: j.numpy.var(x, ("i", 0), ddof=1),
+    "std": lambda j, x: j.numpy.std(x, "i"),
+    "ptp": lambda j, x: j.numpy.ptp(x, "i"),
+    "nanmean": lambda j, x: j.numpy.nanmean(j.numpy.where(x > 0, x, j.numpy.nan), ("i", 0)),
+    "count_nonzero": lambda j, x: j.numpy.count_nonzero(x > 0, "i"),
+    "in grad": lambda j, x: j.grad(lambda y: (y.mean(("i", 0)) ** 2).sum())(x),
+    "in jit": lambda j, x: j.jit(lambda y: y.sum(("i", 0)))(x),
+    "softmax": lambda j, x: j.nn.softmax(x, "i"),
+    "softmax along both kinds": lambda j, x: j.nn.softmax(x, ("i", 0), where=x > 0),
+    "log_softmax": lambda j, x: j.nn.log_softmax(x, ("i", 1)),
+    "logsumexp": lambda j, x: j.nn.logsumexp(x, ("i", 0), b=x, return_sign=True, keepdims=True),
+    "standardize": lambda j, x: j.nn.standardize(x, ("i", 0)),
+    "logmeanexp": lambda j, x: j.nn.logmeanexp(x, ("i", 1), where=x > 0.5),
+    "logmeanexp of all": lambda j, x: j.nn.logmeanexp(x, "i"),
+    "prod": lambda j, x: j.numpy.prod(x, "i"),
+    "all": lambda j, x: j.numpy.all(x > 0, ("i",)),
+    "argmax": lambda j, x: j.numpy.argmax(x, "i"),
+    "cumsum": lambda j, x: j.numpy.cumsum(x, "i"),
+    "a name that is not bound": lambda j, x: x.sum("k"),
+    "a mean over a name that is not bound": lambda j, x: x.mean("k"),
+    "a name of several letters is several names": lambda j, x: x.sum("ik"),
+    "a name twice": lambda j, x: x.sum(("i", "i")),
+}
+
+
+@pytest.mark.parametrize("name", NAMED_REDUCTIONS)
+def test_reductions_of_arrays_along_named_axes(name):
+    agree(lambda j: j.vmap(lambda x: NAMED_REDUCTIONS[name](j, x), axis_name="i")(X), atol=1e-5)

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+import typing
 
+import numpy as np
 import pytest
+from oracle import agree
 
 WALK = """
 import importlib, sys, types
@@ -48,3 +51,18 @@ def test_submodules_that_jax_makes_reachable(package):
     wanted = [path.replace("jax", "jaxish", 1) for path in run(WALK, package)]
     assert len(wanted) >= 10
     assert run(UNREACHED, package.replace("jax", "jaxish"), *wanted) == []
+
+
+def test_annotations_are_joined_with_names_of_classes():
+    def program(j):
+        kinds = j.typing.ArrayLike, j.typing.DTypeLike
+        joined = [typing.get_args(kind | "Quantity")[-1] for kind in kinds] + [
+            typing.get_args("Quantity" | kind)[0] for kind in kinds
+        ]
+        return (
+            [name.__forward_arg__ == "Quantity" for name in joined],
+            [typing.get_origin(kind) is typing.Union for kind in kinds],
+            [isinstance(x, kinds[0]) for x in (j.numpy.ones(1), np.ones(1), 1.5, "a", [1])],
+        )
+
+    agree(program)

@@ -305,6 +305,17 @@ def test_unravel_is_equal_for_equal_structures():
     agree(program)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "complex64", "float16"])
+@pytest.mark.parametrize("kinds", [("float32", "float32"), ("int8", "float32"), ("complex64", "complex64")])
+def test_unravel_gives_leaves_of_equal_dtypes_that_of_its_vector(kinds, dtype):
+    def program(j):
+        undo = j.flatten_util.ravel_pytree({"a": j.numpy.ones(2, kinds[0]), "b": j.numpy.ones((1, 2), kinds[1])})[1]
+        vector = j.numpy.arange(4).astype(dtype)
+        return undo(vector), j.vmap(undo)(vector[None]), j.jit(undo)(vector)
+
+    agree(program)
+
+
 KEYED = {"b": 1.0, "a": {"d": 2.0, "c": 3.0}}
 
 

@@ -25,6 +25,14 @@ VALUES = {
     "out axes of a pytree": lambda j: j.vmap(lambda x: {"u": x, "v": (x, x.sum())}, out_axes={"u": 1, "v": (0, 0)})(X),
     "keyword arguments": lambda j: j.vmap(lambda x, *, y: x * y)(X, y=X),
     "axis size alone": lambda j: j.vmap(lambda: 3.0, axis_size=4)(),
+    "a stand-in that is asked for its shape": lambda j: j.vmap(lambda x, y: x * y.shape[0] + y.ndim, (0, 1))(
+        X, j.ShapeDtypeStruct((5, 3, 2), "int8")
+    ),
+    "a stand-in in nested calls": lambda j: j.vmap(j.vmap(lambda x, y: x * y.size))(
+        X, j.ShapeDtypeStruct((3, 4, 2), "int8")
+    ),
+    "a stand-in of another size": lambda j: j.vmap(lambda x, y: x)(X, j.ShapeDtypeStruct((4,), "int8")),
+    "a stand-in that is computed with": lambda j: j.vmap(lambda x, y: x + y)(X, j.ShapeDtypeStruct((3,), "int8")),
     "unmapped python number stays one": lambda j: j.vmap(lambda x, n: x * n if isinstance(n, int) else 0, (0, None))(
         X, 3
     ),

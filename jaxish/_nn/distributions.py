@@ -8,11 +8,12 @@ from torch import Tensor
 
 from .._core import dtypes, selection
 from .._core.array import Array, as_array, tensor_of
-from .._core.dimensions import canonical_axes, canonical_axis, index_of
+from .._core.dimensions import canonical_axis, index_of
 from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
 from .._lax.shapes import positions
 from .._numpy.creation import asarray
+from .._numpy.reductions import axes_and_names, axes_count
 from .._numpy.softmax import Axis, logsumexp, mask_of, sum_over
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
@@ -23,12 +24,12 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
     """Return log(mean(exp(x))) along `axis`."""
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
     shape = as_array(x).shape
-    dims = canonical_axes(axis, len(shape))
+    dims, names = axes_and_names(axis, len(shape))
     if where is None:
-        elements = float(torch.Size([shape[d] for d in dims]).numel())
+        elements = float(axes_count(shape, dims, names))
         count = torch.full((), elements, dtype=torch.float32, device=total._tensor.device)
     else:
-        count = sum_over(mask_of(where).expand(shape).to(torch.float32), dims, keepdims)  # pyright: ignore
+        count = sum_over(mask_of(where).expand(shape).to(torch.float32), dims, keepdims, names)  # pyright: ignore
     return Array(tensor_of(total) - torch.log(count).to(total._tensor.dtype), False)
 
 
@@ -46,23 +47,25 @@ def standardize(
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}.")
     (found,), _ = promote_inexact("standardize", x)
-    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
-    centre = _mean(found, dims, mask) if mean is None else tensor_of(as_array(mean))
+    axes, mask = axes_and_names(axis, found.dim()), mask_of(where)
+    centre = _mean(found, *axes, mask) if mean is None else tensor_of(as_array(mean))
     if variance is not None:
         spread = tensor_of(as_array(variance))
     elif algorithm == "fast":
-        spread = (_mean(found * found, dims, mask) - centre * centre).clamp(min=0)
+        spread = (_mean(found * found, *axes, mask) - centre * centre).clamp(min=0)
     else:
-        spread = _mean((found - centre) ** 2, dims, mask)
+        spread = _mean((found - centre) ** 2, *axes, mask)
     (spread, offset), _ = promote_inexact("standardize", Array(spread), epsilon)
     return Array((found - centre) * torch.rsqrt(spread + offset), False)
 
 
-def _mean(x: Tensor, dims: tuple[int, ...], mask: Tensor | None) -> Tensor:
-    if mask is None:
+def _mean(x: Tensor, dims: tuple[int, ...], names: tuple[str, ...], mask: Tensor | None) -> Tensor:
+    if mask is None and not names:
         return x.mean(dims, keepdim=True) if dims else x
+    if mask is None:
+        return sum_over(x, dims, True, names) / axes_count(x.shape, dims, names)
     kept = mask.expand(x.shape)
-    return sum_over(selection.where(kept, x, 0), dims, True) / sum_over(kept, dims, True)
+    return sum_over(selection.where(kept, x, 0), dims, True, names) / sum_over(kept, dims, True, names)
 
 
 @shown_as_jit("num_classes", "dtype", "axis", name="_one_hot")

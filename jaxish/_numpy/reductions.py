@@ -2,7 +2,7 @@
 
 import builtins
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from .._core.dimensions import canonical_axes, canonical_axis, expanded, several
 from .._core.primitive import conjugate
 from .._core.promotion import convert, promote_inexact, tensor
 from .._core.typing import ArrayLike, DTypeLike
+from .._lax import parallel
 from .._tensors import ordering
 from .._tensors.arithmetic import square
 from .._transforms.repeated import compiled_when_repeated
@@ -22,18 +23,52 @@ from .._transforms.shown_calls import shown_as_jit
 from .arguments import Axis, converted, int_dtype, no_out, selected
 from .choosing import chosen
 
-_Reducer = Callable[[Tensor, tuple[int, ...], bool], Tensor]
+_Reducer = Callable[[Tensor, tuple[int, ...], tuple[str, ...], bool], Tensor]
 
 
 def static_axis(axis: Any) -> Any:
-    """Return None, an int or a tuple of ints; raise where an axis is no concrete integer."""
+    """Return None, an int or a tuple of ints and names; raise where an axis is neither a concrete integer nor a name.
+
+    A string is several names, of a letter each, as it is for JAX.
+    """
     if axis is None or type(axis) is int:
         return axis
     if several(axis):
-        return tuple(static_int(a, "The axis argument") for a in axis)
+        return tuple(a if isinstance(a, str) else static_int(a, "The axis argument") for a in axis)
     if isinstance(axis, float):
         raise TypeError(f"The axis argument must be an integer or a sequence of integers; got {axis!r}.")
     return static_int(axis, "The axis argument")
+
+
+def axes_and_names(
+    axis: Any, ndim: int, error: type[Exception] = ValueError
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the axes in an `axis` argument, and the names: of axes that are mapped over (`vmap(axis_name=)`)."""
+    if axis is None:
+        return tuple(range(ndim)), ()
+    if type(axis) is int:
+        return (canonical_axis(axis, ndim, error=error),), ()
+    axis = static_axis(axis)
+    if type(axis) is int or str not in map(type, axis):
+        return canonical_axes(axis, ndim, error=error), ()
+    names = tuple(a for a in axis if isinstance(a, str))
+    if len(set(names)) != len(names):
+        raise ValueError(f"duplicate value in 'axis': {axis} has a repeated axis.")
+    return canonical_axes([a for a in axis if not isinstance(a, str)], ndim, error=error), names
+
+
+def axes_without_names(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes in an `axis` argument. `NotImplementedError`, as in JAX, for names."""
+    axes, names = axes_and_names(axis, ndim)
+    if names:
+        raise _no_names(function)
+    return axes
+
+
+def _no_names(function: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"jnp.{function} does not reduce along named axes: gather them into an axis first (jax.lax.all_gather)."
+    )
 
 
 def mask_of(function: str, where: Any) -> Tensor | None:
@@ -83,11 +118,23 @@ def sum_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tens
     return unsigned.sum(a, axes, bool(keepdims))
 
 
+def total(a: Tensor, axes: tuple[int, ...], names: tuple[str, ...], keepdims: bool = False) -> Tensor:
+    """Return the sum along `axes` and those of `names` in the dtype of `a`."""
+    found = sum_tensor(a, axes, keepdims)
+    return tensor_of(parallel.psum(Array(found), names)) if names else found
+
+
 def prod_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tensor:
     """Return the product along `axes` in the dtype of `a`."""
     for axis in sorted(axes, reverse=True):
         a = unsigned.prod(a, axis, keepdims)
     return a
+
+
+def _product(a: Tensor, axes: tuple[int, ...], names: tuple[str, ...], keepdims: bool) -> Tensor:
+    if names:
+        raise _no_names("prod")
+    return prod_tensor(a, axes, keepdims)
 
 
 def _nothing_left(a: Tensor, axes: tuple[int, ...]) -> bool:
@@ -102,19 +149,28 @@ def _extremum(function: str, greatest: bool, a: Any, axis: Any, keepdims: bool, 
             f"reduction operation {function} does not have an identity, so to use a where mask one has to specify "
             "'initial'"
         )
-    axes, keepdims = canonical_axes(static_axis(axis), t.dim()), bool(keepdims)
+    (axes, names), keepdims = axes_and_names(axis, t.dim()), bool(keepdims)
     empty = _nothing_left(t, axes)
     if empty and initial is None:
         raise ValueError(f"zero-size array to reduction operation {function} which has no identity")
     if initial is None:
-        return Array(ordering.extremum(t, axes, greatest, keepdims))
+        found = Array(ordering.extremum(t, axes, greatest, keepdims))
+        return _across(found, names, greatest) if names else found
     start = initial_value(initial, t)
     t = masked(t, mask, ordering.lowest(t.dtype) if greatest else ordering.highest(t.dtype))
     if empty:
         sizes = [n if i not in axes else 1 for i, n in enumerate(t.shape) if keepdims or i not in axes]
         return Array(start.expand(sizes))
     combine = ordering.maximum if greatest else ordering.minimum
-    return Array(combine(start, ordering.extremum(t, axes, greatest, keepdims)))
+    found = ordering.extremum(t, axes, greatest, keepdims)
+    if names:
+        found = tensor_of(_across(Array(found), names, greatest))
+    return Array(combine(start, found))
+
+
+def _across(found: Array, names: tuple[str, ...], greatest: bool) -> Array:
+    """Return the extrema of those along the axes of `names`."""
+    return parallel.pmax(found, names) if greatest else parallel.pmin(found, names)
 
 
 def promoted_integer(dtype: torch.dtype) -> torch.dtype:
@@ -134,7 +190,7 @@ def _additive(
 ) -> Array:  # fmt: skip
     t = tensor(function, a)
     mask = mask_of(function, where)
-    axes = canonical_axes(static_axis(axis), t.dim())
+    axes, names = axes_and_names(axis, t.dim())
     if dtype is not None:
         result = dtypes.to_torch(dtypes.requested_dtype(dtype, function))
     elif promote_integers:
@@ -143,7 +199,7 @@ def _additive(
         result = int_dtype() if t.dtype is torch.bool else t.dtype
     narrow = dtype is None and result.itemsize == 2 and result.is_floating_point
     t = converted(t, torch.float32 if narrow else result)
-    t = reduce(masked(t, mask, identity), axes, bool(keepdims))
+    t = reduce(masked(t, mask, identity), axes, names, bool(keepdims))
     if initial is not None:
         t = combine(initial_value(initial, t), t)
     return Array(convert(t, result))
@@ -164,7 +220,7 @@ def sum(
             return Array(_float_sum(a, axis, keepdims))
     no_out("sum", out)
     return _additive(
-        "sum", sum_tensor, unsigned.add, 0, a, axis, dtype, keepdims, initial, where,
+        "sum", total, unsigned.add, 0, a, axis, dtype, keepdims, initial, where,
         promote_integers,
     )  # fmt: skip
 
@@ -183,7 +239,7 @@ def prod(
 ) -> Array:  # fmt: skip
     """Return the product of the elements along `axis` (None: of all); dtypes and options as in `sum`."""
     no_out("prod", out)
-    return _additive("prod", prod_tensor, unsigned.mul, 1, a, axis, dtype, keepdims, initial, where, promote_integers)
+    return _additive("prod", _product, unsigned.mul, 1, a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
 def max(
@@ -238,7 +294,7 @@ def all(
     """Tell whether all elements along `axis` (None: all elements) are nonzero."""
     no_out("all", out)
     t = truth_of("all", a)
-    axes = canonical_axes(static_axis(axis), t.dim())
+    axes = axes_without_names("all", axis, t.dim())
     t = masked(t, mask_of("all", where), True)
     return Array(torch.all(t, axes, bool(keepdims)) if axes else t)
 
@@ -249,23 +305,34 @@ def any(
     """Tell whether any element along `axis` (None: any element) is nonzero."""
     no_out("any", out)
     t = truth_of("any", a)
-    axes = canonical_axes(static_axis(axis), t.dim())
+    axes = axes_without_names("any", axis, t.dim())
     t = masked(t, mask_of("any", where), False)
     return Array(torch.any(t, axes, bool(keepdims)) if axes else t)
 
 
-def _axes_count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    return math.prod(shape[d] for d in axes)
+def axes_count(shape: Sequence[int], axes: tuple[int, ...], names: tuple[str, ...] = ()) -> int:
+    """Return how many elements there are along `axes` and named axes."""
+    return math.prod(shape[d] for d in axes) * math.prod(map(parallel.axis_size, names))
 
 
-def _mean_tensor(t: Tensor, axes: tuple[int, ...], keepdims: bool, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        if not dtypes.is_inexact_tensor(t.dtype):
-            count = _axes_count(tuple(t.shape), axes)
-            return torch.div(sum_tensor(t, axes, keepdims), count, rounding_mode="trunc")
+def _mean_tensor(
+    t: Tensor, axes: tuple[int, ...], names: tuple[str, ...], keepdims: bool, mask: Tensor | None
+) -> Tensor:
+    is_inexact = dtypes.is_inexact_tensor(t.dtype)
+    if mask is None and is_inexact and not names:
         return torch.mean(t, axes, keepdims) if axes else t
-    count = sum_tensor(expanded(mask, tuple(t.shape)).to(t.dtype), axes, keepdims)
-    return sum_tensor(masked(t, mask, 0), axes, keepdims) / count
+    count = _count(t, axes, names, keepdims, mask, t.dtype)
+    found = total(masked(t, mask, 0), axes, names, keepdims)
+    return found / count if is_inexact or mask is not None else torch.div(found, count, rounding_mode="trunc")
+
+
+def _count(
+    t: Tensor, axes: tuple[int, ...], names: tuple[str, ...], keepdims: bool, mask: Tensor | None, dtype: torch.dtype
+) -> Any:
+    """Return how many elements are counted: a number where there is no mask."""
+    if mask is None:
+        return axes_count(t.shape, axes, names)
+    return total(expanded(mask, tuple(t.shape)).to(dtype), axes, names, keepdims)
 
 
 def _upcast(dtype: torch.dtype) -> torch.dtype:
@@ -284,7 +351,7 @@ def mean(
     no_out("mean", out)
     t = tensor("mean", a)
     mask = mask_of("mean", where)
-    axes = canonical_axes(static_axis(axis), t.dim(), error=IndexError)
+    axes, names = axes_and_names(axis, t.dim(), error=IndexError)
     if dtype is None:
         result = _inexact(t.dtype)
         computed = _upcast(result)
@@ -292,7 +359,7 @@ def mean(
         result = computed = dtypes.to_torch(dtypes.requested_dtype(dtype, "mean"))
         if result is torch.bool:
             raise TypeError("jnp.mean does not accept dtype bool. Use an integer or floating dtype.")
-    return Array(convert(_mean_tensor(converted(t, computed), axes, bool(keepdims), mask), result))
+    return Array(convert(_mean_tensor(converted(t, computed), axes, names, bool(keepdims), mask), result))
 
 
 def average(
@@ -307,7 +374,7 @@ def average(
         (t,), _ = promote_inexact("average", a)
         axes = canonical_axes(axis, t.dim())
         found = mean(Array(t), axis, keepdims=keepdims)
-        total = torch.full((), _axes_count(tuple(t.shape), axes), dtype=found._tensor.dtype, device=t.device)
+        total = torch.full((), axes_count(t.shape, axes), dtype=found._tensor.dtype, device=t.device)
     else:
         check_arraylike("average", a, weights)
         (t, w), _ = promote_inexact("average", a, weights)
@@ -357,14 +424,14 @@ def _var(
 ) -> Array:  # fmt: skip
     t = tensor("var", a)
     mask = mask_of("var", where)
-    axes = canonical_axes(axis, t.dim(), error=IndexError)
+    axes, names = axes_and_names(axis, t.dim(), error=IndexError)
     computed, result = _dtypes_of_var(t.dtype, dtype)
     t = convert(t, computed)
-    center = _mean_tensor(t, axes, True, mask) if a_mean is None else convert(tensor("var", a_mean), computed)
+    center = _mean_tensor(t, axes, names, True, mask) if a_mean is None else convert(tensor("var", a_mean), computed)
     deviation = t - center
     squares = (deviation * conjugate(deviation)).real if t.is_complex() else square(deviation)
-    count = _degrees(t, axes, keepdims, mask, correction, squares.dtype)
-    spread = sum_tensor(masked(squares, mask, 0), axes, keepdims)
+    count = _degrees(_count(t, axes, names, keepdims, mask, squares.dtype), correction, squares.dtype)
+    spread = total(masked(squares, mask, 0), axes, names, keepdims)
     is_known = not isinstance(count, Tensor) and dtypes.is_inexact_tensor(result)
     if is_known and count <= 0:
         return Array(convert(spread * math.nan, result))
@@ -387,14 +454,8 @@ def _dtypes_of_var(source: torch.dtype, dtype: DTypeLike | None) -> tuple[torch.
     return _upcast(result), result
 
 
-def _degrees(
-    t: Tensor, axes: tuple[int, ...], keepdims: bool, mask: Tensor | None, correction: Any, dtype: torch.dtype
-) -> Any:
-    """Return how many elements a variance counts less the correction: a number where both are."""
-    if mask is None:
-        count: Any = _axes_count(tuple(t.shape), axes)
-    else:
-        count = sum_tensor(expanded(mask, tuple(t.shape)).to(dtype), axes, keepdims)
+def _degrees(count: Any, correction: Any, dtype: torch.dtype) -> Any:
+    """Return the count of a variance's elements less the correction: a number where both are."""
     is_number = isinstance(correction, int | float | np.generic)
     return count - (correction if is_number else convert(tensor("var", correction), dtype))
 

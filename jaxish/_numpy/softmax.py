@@ -8,13 +8,14 @@ from torch import Tensor
 
 from .._core import selection
 from .._core.array import Array, as_array, tensor_of, type_text
-from .._core.dimensions import canonical_axes
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
+from .._lax import parallel
 from .._lax.operands import NUMBER, check_accepted
 from .._tensors.ordering import extremum
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
+from .reductions import axes_and_names
 
 Axis = int | Sequence[int] | None
 
@@ -35,17 +36,21 @@ def _exponents(function: str, x: Any) -> Tensor:
     return promote_inexact(function, x)[0][0]
 
 
-def finite_max(x: Tensor, dims: tuple[int, ...], mask: Tensor | None) -> Tensor:
-    """Return the maximum along `dims`, kept, as a constant for derivatives; 0 where it is not finite."""
+def finite_max(x: Tensor, dims: tuple[int, ...], names: tuple[str, ...], mask: Tensor | None) -> Tensor:
+    """Return the maximum along `dims`, kept, and along named axes as a constant for derivatives; 0 where it is not finite."""
     held = x.detach() if mask is None else selection.where(mask, x, -torch.inf).detach()
     if not held.numel():
         return torch.zeros([1 if i in dims else n for i, n in enumerate(held.shape)], dtype=x.dtype, device=x.device)
     top = extremum(held, dims, greatest=True, keepdim=True) if dims else held
+    if names:
+        top = tensor_of(parallel.pmax(Array(top), names))
     return selection.where(torch.isfinite(top), top, 0)
 
 
-def sum_over(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
-    return x.sum(dims, keepdim=keepdim) if dims else x
+def sum_over(x: Tensor, dims: tuple[int, ...], keepdim: bool, names: tuple[str, ...] = ()) -> Tensor:
+    """Return the sum along `dims` and named axes."""
+    found = x.sum(dims, keepdim=keepdim) if dims else x
+    return tensor_of(parallel.psum(Array(found), names)) if names else found
 
 
 def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
@@ -56,11 +61,11 @@ def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return exp(x) divided by its sum along `axis` (an integer, several, or None for all); zero outside `where`."""
     found = _exponents("softmax", x)
-    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
-    if len(dims) == 1 and mask is None and not found.is_complex():
+    (dims, names), mask = axes_and_names(axis, found.dim()), mask_of(where)
+    if len(dims) == 1 and not names and mask is None and not found.is_complex():
         return Array(torch.softmax(found, dims[0]), False)
-    raised = raised_within(found - finite_max(found, dims, mask), mask)
-    total = sum_over(raised, dims, True)
+    raised = raised_within(found - finite_max(found, dims, names, mask), mask)
+    total = sum_over(raised, dims, True, names)
     return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), False)
 
 
@@ -68,11 +73,11 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Return the logarithm of `softmax`; minus infinity outside `where`."""
     found = _exponents("log_softmax", x)
-    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
-    if len(dims) == 1 and mask is None and not found.is_complex():
+    (dims, names), mask = axes_and_names(axis, found.dim()), mask_of(where)
+    if len(dims) == 1 and not names and mask is None and not found.is_complex():
         return Array(torch.log_softmax(found, dims[0]), False)
-    shifted = found - finite_max(found, dims, mask)
-    result = shifted - torch.log(sum_over(raised_within(shifted, mask), dims, True))
+    shifted = found - finite_max(found, dims, names, mask)
+    result = shifted - torch.log(sum_over(raised_within(shifted, mask), dims, True, names))
     return Array(result if mask is None else selection.where(mask, result, -torch.inf), False)
 
 
@@ -95,15 +100,15 @@ def logsumexp(
     else:
         (found, factor), _ = promote_inexact("logsumexp", a, b)
         found = selection.where(factor == 0, -torch.inf, found)
-    dims, mask = canonical_axes(axis, found.dim()), mask_of(where)
+    (dims, names), mask = axes_and_names(axis, found.dim()), mask_of(where)
     real = found.real if found.is_complex() else found
-    top = finite_max(real, dims, mask)
+    top = finite_max(real, dims, names, mask)
     raised = raised_within(found - top, mask)
     if factor is not None:
         raised = factor * raised
     if mask is not None:
         raised = selection.where(mask, raised, 0)
-    total = sum_over(raised, dims, True)
+    total = sum_over(raised, dims, True, names)
     sign = torch.sgn(total)
     magnitude = torch.log(total.abs()) if return_sign or factor is not None else torch.log(total)
     result = magnitude + top

@@ -200,7 +200,7 @@ def take_elements(
     has the shape of the broadcast indices followed by the trailing dimensions. In mode FILL_OR_DROP, what is out of
     bounds gives `fill_value` (None: NaN, the least signed or greatest unsigned integer, True); in the other modes the
     indices are clipped. In mode PROMISE_IN_BOUNDS the cotangent of what is out of bounds is dropped.
-    Raises `TypeError` for elements of a dimension that has none.
+    Raises `TypeError` for elements of a dimension that has none, unless there are none in the result.
     """
     if not indices:
         return operand
@@ -224,7 +224,7 @@ def _take_elements(
         return operand[place]
     if 0 in sizes:
         shape = (*broadcast_shape(*(i.shape for i in indices)), *operand.shape[len(indices) :])
-        if 0 not in shape[: len(shape) - operand.dim() + len(indices)]:
+        if 0 not in shape:
             raise TypeError(
                 f"Slice size at index {sizes.index(0)} in gather op is out of range, must be within [0, 0 + 1), got 1."
             )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .._core import axes, errors, levels, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
-from .._core.avals import aval_of
+from .._core.avals import ShapeDtypeStruct, aval_of
 from .._core.primitive import batch_front
 from .._core.refs import Ref, RefArgument, check_aliases
 from .._core.tree_differences import broadcast_prefix
@@ -145,6 +145,8 @@ def _size_along(leaf: Any, dim: int) -> int:
 
 
 def _shape_of(leaf: Any) -> Sequence[int]:
+    if isinstance(leaf, ShapeDtypeStruct):
+        return leaf.shape
     if not is_arraylike(leaf):
         raise TypeError(
             f"Output from batched function {leaf!r} with type {type(leaf)} is not a valid JAX type; vmap maps arrays. "
@@ -182,6 +184,8 @@ def _call(
     fun: Callable[..., Any], leaves: list[Any], spec: tree.Spec, dims: Sequence[int | None], size: int,
     out_axes: Any, axis_name: Hashable | None, spmd: tuple[Hashable, ...],
 ) -> Any:  # fmt: skip
+    if ShapeDtypeStruct in map(type, leaves):
+        leaves, dims = _of_elements(leaves, dims)
     # Unmapped leaves pass as they are: Python scalars stay Python scalars, and objects that are no arrays stay objects.
     mapped = [i for i, dim in enumerate(dims) if dim is not None]
     if Ref in map(type, leaves):
@@ -216,6 +220,17 @@ def _call(
         else a if (a := given.get(id(t))) is not None and a.kind == kind else from_kind(t, kind)
         for t, kind in zip(placed, output.kinds, strict=True)
     )  # fmt: skip
+
+
+def _of_elements(leaves: list[Any], dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
+    """Return leaves in which stand-ins for mapped arrays stand for one element, which is all that `fun` can ask them for."""
+    leaves, dims = list(leaves), list(dims)
+    for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
+        if dim is not None and isinstance(leaf, ShapeDtypeStruct):
+            rest = list(leaf.shape)
+            del rest[dim]
+            leaves[i], dims[i] = ShapeDtypeStruct(rest, leaf.dtype, weak_type=leaf.weak_type), None
+    return leaves, dims
 
 
 def _connect(slices: Sequence[Any], arrays: Sequence[Array], dims: Sequence[int | None], size: int) -> None:
