@@ -273,7 +273,7 @@ ZERO = {
 @pytest.mark.parametrize("name", ZERO)
 def test_types_of_what_is_made_of_zeros_without_memory(name, dtypes):
     zero, x = dtypes
-    agrees(lambda x: ZERO[name](torch._efficientzerotensor((2, 3), dtype=zero), x), torch.ones(2, 3, dtype=x))
+    agrees(lambda x: ZERO[name](aten._efficientzerotensor.default((2, 3), dtype=zero), x), torch.ones(2, 3, dtype=x))
 
 
 MADE_OF_NUMBERS = {

@@ -437,7 +437,7 @@ class Trace(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if func is _TO and kwargs == _TO_META and type(args[0]) is FakeTensor:
             moved = fake_results.on_meta(args[0])
-            self.bind(moved, self.node_of(args[0]))
+            self._nodes[id(moved)] = (moved, self.node_of(args[0]))  # of which its value stays the type
             return moved
         if torch.Tag.inplace_view in func.tags:
             return in_place.reshaped(self, func, args, kwargs or {})
