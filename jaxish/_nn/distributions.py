@@ -13,8 +13,8 @@ from .._core.promotion import convert, promote_inexact
 from .._core.typing import ArrayLike
 from .._lax.shapes import positions
 from .._numpy.creation import asarray
-from .._numpy.reductions import axes_and_names, axes_count
-from .._numpy.softmax import Axis, logsumexp, mask_of, sum_over
+from .._numpy.reductions import axes_and_names, axes_count, sum_along
+from .._numpy.softmax import Axis, logsumexp, mask_of
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 
@@ -29,7 +29,7 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
         elements = float(axes_count(shape, dims, names))
         count = torch.full((), elements, dtype=torch.float32, device=total._tensor.device)
     else:
-        count = sum_over(mask_of(where).expand(shape).to(torch.float32), dims, keepdims, names)  # pyright: ignore
+        count = sum_along(mask_of(where).expand(shape).to(torch.float32), dims, names, keepdims)  # pyright: ignore
     return Array(tensor_of(total) - torch.log(count).to(total._tensor.dtype), False)
 
 
@@ -63,9 +63,10 @@ def _mean(x: Tensor, dims: tuple[int, ...], names: tuple[str, ...], mask: Tensor
     if mask is None and not names:
         return x.mean(dims, keepdim=True) if dims else x
     if mask is None:
-        return sum_over(x, dims, True, names) / axes_count(x.shape, dims, names)
+        return sum_along(x, dims, names, True) / axes_count(x.shape, dims, names)
     kept = mask.expand(x.shape)
-    return sum_over(selection.where(kept, x, 0), dims, True, names) / sum_over(kept, dims, True, names)
+    count = sum_along(kept.to(torch.int64), dims, names, True)
+    return sum_along(selection.where(kept, x, 0), dims, names, True) / count
 
 
 @shown_as_jit("num_classes", "dtype", "axis", name="_one_hot")

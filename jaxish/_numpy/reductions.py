@@ -118,7 +118,7 @@ def sum_tensor(a: Tensor, axes: tuple[int, ...], keepdims: bool = False) -> Tens
     return unsigned.sum(a, axes, bool(keepdims))
 
 
-def total(a: Tensor, axes: tuple[int, ...], names: tuple[str, ...], keepdims: bool = False) -> Tensor:
+def sum_along(a: Tensor, axes: tuple[int, ...], names: tuple[str, ...], keepdims: bool = False) -> Tensor:
     """Return the sum along `axes` and those of `names` in the dtype of `a`."""
     found = sum_tensor(a, axes, keepdims)
     return tensor_of(parallel.psum(Array(found), names)) if names else found
@@ -154,23 +154,20 @@ def _extremum(function: str, greatest: bool, a: Any, axis: Any, keepdims: bool, 
     if empty and initial is None:
         raise ValueError(f"zero-size array to reduction operation {function} which has no identity")
     if initial is None:
-        found = Array(ordering.extremum(t, axes, greatest, keepdims))
-        return _across(found, names, greatest) if names else found
+        return Array(extremum_along(t, axes, names, greatest, keepdims))
     start = initial_value(initial, t)
     t = masked(t, mask, ordering.lowest(t.dtype) if greatest else ordering.highest(t.dtype))
     if empty:
         sizes = [n if i not in axes else 1 for i, n in enumerate(t.shape) if keepdims or i not in axes]
         return Array(start.expand(sizes))
     combine = ordering.maximum if greatest else ordering.minimum
+    return Array(combine(start, extremum_along(t, axes, names, greatest, keepdims)))
+
+
+def extremum_along(t: Tensor, axes: tuple[int, ...], names: tuple[str, ...], greatest: bool, keepdims: bool) -> Tensor:
+    """Return the greatest or least elements along `axes` and those of `names`."""
     found = ordering.extremum(t, axes, greatest, keepdims)
-    if names:
-        found = tensor_of(_across(Array(found), names, greatest))
-    return Array(combine(start, found))
-
-
-def _across(found: Array, names: tuple[str, ...], greatest: bool) -> Array:
-    """Return the extrema of those along the axes of `names`."""
-    return parallel.pmax(found, names) if greatest else parallel.pmin(found, names)
+    return tensor_of((parallel.pmax if greatest else parallel.pmin)(Array(found), names)) if names else found
 
 
 def promoted_integer(dtype: torch.dtype) -> torch.dtype:
@@ -220,7 +217,7 @@ def sum(
             return Array(_float_sum(a, axis, keepdims))
     no_out("sum", out)
     return _additive(
-        "sum", total, unsigned.add, 0, a, axis, dtype, keepdims, initial, where,
+        "sum", sum_along, unsigned.add, 0, a, axis, dtype, keepdims, initial, where,
         promote_integers,
     )  # fmt: skip
 
@@ -322,7 +319,7 @@ def _mean_tensor(
     if mask is None and is_inexact and not names:
         return torch.mean(t, axes, keepdims) if axes else t
     count = _count(t, axes, names, keepdims, mask, t.dtype)
-    found = total(masked(t, mask, 0), axes, names, keepdims)
+    found = sum_along(masked(t, mask, 0), axes, names, keepdims)
     return found / count if is_inexact or mask is not None else torch.div(found, count, rounding_mode="trunc")
 
 
@@ -332,7 +329,7 @@ def _count(
     """Return how many elements are counted: a number where there is no mask."""
     if mask is None:
         return axes_count(t.shape, axes, names)
-    return total(expanded(mask, tuple(t.shape)).to(dtype), axes, names, keepdims)
+    return sum_along(expanded(mask, tuple(t.shape)).to(dtype), axes, names, keepdims)
 
 
 def _upcast(dtype: torch.dtype) -> torch.dtype:
@@ -431,7 +428,7 @@ def _var(
     deviation = t - center
     squares = (deviation * conjugate(deviation)).real if t.is_complex() else square(deviation)
     count = _degrees(_count(t, axes, names, keepdims, mask, squares.dtype), correction, squares.dtype)
-    spread = total(masked(squares, mask, 0), axes, names, keepdims)
+    spread = sum_along(masked(squares, mask, 0), axes, names, keepdims)
     is_known = not isinstance(count, Tensor) and dtypes.is_inexact_tensor(result)
     if is_known and count <= 0:
         return Array(convert(spread * math.nan, result))

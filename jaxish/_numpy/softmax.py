@@ -10,12 +10,10 @@ from .._core import selection
 from .._core.array import Array, as_array, tensor_of, type_text
 from .._core.promotion import promote_inexact, tensor
 from .._core.typing import ArrayLike
-from .._lax import parallel
 from .._lax.operands import NUMBER, check_accepted
-from .._tensors.ordering import extremum
 from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
-from .reductions import axes_and_names
+from .reductions import axes_and_names, extremum_along, sum_along
 
 Axis = int | Sequence[int] | None
 
@@ -41,16 +39,8 @@ def finite_max(x: Tensor, dims: tuple[int, ...], names: tuple[str, ...], mask: T
     held = x.detach() if mask is None else selection.where(mask, x, -torch.inf).detach()
     if not held.numel():
         return torch.zeros([1 if i in dims else n for i, n in enumerate(held.shape)], dtype=x.dtype, device=x.device)
-    top = extremum(held, dims, greatest=True, keepdim=True) if dims else held
-    if names:
-        top = tensor_of(parallel.pmax(Array(top), names))
+    top = extremum_along(held, dims, names, greatest=True, keepdims=True)
     return selection.where(torch.isfinite(top), top, 0)
-
-
-def sum_over(x: Tensor, dims: tuple[int, ...], keepdim: bool, names: tuple[str, ...] = ()) -> Tensor:
-    """Return the sum along `dims` and named axes."""
-    found = x.sum(dims, keepdim=keepdim) if dims else x
-    return tensor_of(parallel.psum(Array(found), names)) if names else found
 
 
 def raised_within(t: Tensor, mask: Tensor | None) -> Tensor:
@@ -65,7 +55,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     if len(dims) == 1 and not names and mask is None and not found.is_complex():
         return Array(torch.softmax(found, dims[0]), False)
     raised = raised_within(found - finite_max(found, dims, names, mask), mask)
-    total = sum_over(raised, dims, True, names)
+    total = sum_along(raised, dims, names, True)
     return Array(raised / (total if mask is None else selection.where(total == 0, 1, total)), False)
 
 
@@ -77,7 +67,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     if len(dims) == 1 and not names and mask is None and not found.is_complex():
         return Array(torch.log_softmax(found, dims[0]), False)
     shifted = found - finite_max(found, dims, names, mask)
-    result = shifted - torch.log(sum_over(raised_within(shifted, mask), dims, True, names))
+    result = shifted - torch.log(sum_along(raised_within(shifted, mask), dims, names, True))
     return Array(result if mask is None else selection.where(mask, result, -torch.inf), False)
 
 
@@ -108,7 +98,7 @@ def logsumexp(
         raised = factor * raised
     if mask is not None:
         raised = selection.where(mask, raised, 0)
-    total = sum_over(raised, dims, True, names)
+    total = sum_along(raised, dims, names, True)
     sign = torch.sgn(total)
     magnitude = torch.log(total.abs()) if return_sign or factor is not None else torch.log(total)
     result = magnitude + top
