@@ -114,7 +114,8 @@ def layout(tensor):
 
 
 def test_the_cases_above_are_all_that_there_are():
-    assert {*NUMBERS, *REDUCTIONS, aten.clone.default, aten.complex.default} >= fake_results._BY_KERNEL
+    made = {aten.clone.default, aten.complex.default, *fake_results._NUMBERS}  # which further tests are about
+    assert {*NUMBERS, *REDUCTIONS, *made} >= fake_results._BY_KERNEL
 
 
 MADE = {
@@ -282,6 +283,8 @@ MADE_OF_NUMBERS = {
     "zeros": lambda: torch.zeros(2, 3, dtype=torch.complex64, device="cpu"),
     "arange": lambda: torch.arange(5, device="cpu"),
     "arange of parts": lambda: torch.arange(1, 2.5, 0.25, device="cpu"),
+    "arange from": lambda: torch.arange(2, 7, device="cpu"),
+    "ones": lambda: torch.ones((), dtype=torch.uint16, device="cpu"),
     "arange down": lambda: torch.arange(7, -2, -3, dtype=torch.float16, device="cpu"),
     "number": lambda: torch.scalar_tensor(True, dtype=torch.bool, device="cpu"),
 }
@@ -289,7 +292,21 @@ MADE_OF_NUMBERS = {
 
 @pytest.mark.parametrize("make", MADE_OF_NUMBERS.values(), ids=MADE_OF_NUMBERS)
 def test_types_of_what_is_made_of_numbers(make):
-    agrees(make)
+    for default in (torch.float32, torch.float64, torch.float32):  # which is not part of what is remembered
+        torch.set_default_dtype(default)
+        try:
+            agrees(make)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+def test_layouts_of_gradients_of_convolutions():
+    x, w = torch.ones(2, 3, 5, 6), torch.ones(4, 3, 3, 3)
+
+    def gradients(g):
+        return list(aten.convolution_backward.default(g, x, w, [4], *[[1, 1]] * 3, False, [0, 0], 1, [True] * 3))
+
+    laid_out_alike(gradients, torch.ones(2, 4, 5, 6))
 
 
 @pytest.mark.parametrize("mask", [(True, True, True), (True, True, False), (True, False, False), (False, True, True)])

@@ -10,7 +10,7 @@ from typing import Any
 from torch import fx
 
 from .._core import graph
-from .._core.fake_results import fake
+from .._core.fakes import fake
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, fx
 
 from .._core import operators
-from .._core.fake_results import fake
+from .._core.fakes import fake
 from .._core.graph import Graph
 from .._core.primitive import Primitive
 from .._core.rewriting import rewritten

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, fx
 
-from .._core.fake_results import fake
+from .._core.fakes import fake
 from .._core.graph import Graph, TensorType
 from .._core.graph_module import GraphModule
 from .._core.operators import aten

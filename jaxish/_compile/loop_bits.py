@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .._core.fake_results import fake
+from .._core.fakes import fake
 from .._core.graph import Graph
 from .._core.operators import aten
 from .._core.rewriting import rewritten

@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from torch._ops import HigherOrderOperator
 
 from .._core import dtypes, graph, operators
-from .._core.fake_results import fake
+from .._core.fakes import fake
 from .._core.graph import Graph
 from .._core.graph_module import GraphModule
 from .._core.operators import aten

@@ -8,14 +8,15 @@ are found out by what their kernels make of tensors without memory, which are no
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import functorch, operators
+from .fakes import fake, fake_view, in_memory_of, made_of
 
 _Key = tuple[Any, ...]
 _Type = tuple[tuple[int, ...], torch.dtype, torch.device, tuple[int, ...]]
@@ -27,7 +28,6 @@ _CONSTANTS = frozenset({
 _LIMIT = 20_000  # results; all are forgotten when there are more
 
 _META = torch.device("meta")
-_TO_COPY = torch.ops.aten._to_copy.default
 
 _types: dict[_Key, _Type] = {}
 _views: dict[_Key, _View] = {}
@@ -77,14 +77,13 @@ def _remembered(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: 
 def _said_by_kernels(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Type | None:
     """Return the type of what an operator makes of tensors on one device, as it makes it of such without memory.
 
-    So no fake asks what it is (`_OnFakes`). None where there is more to an operator than its kernel, which takes what is on no
+    So no fake asks what it is (`fakes._OnFakes`). None where there is more to an operator than its kernel, which takes what is on no
     device to be on a GPU (transforms lay out their results as there), and of what the kernel refuses.
     """
     devices = {_device_of(a) for a in args if isinstance(a, Tensor)}
-    is_all = func in _BY_KERNEL or operators.of(func).is_elementwise
-    if func is _TO_COPY and kwargs.get("device") is not None:
+    if kwargs.get("device") is not None:
         devices, kwargs = {kwargs["device"]}, {**kwargs, "device": _META}
-    elif not is_all or len(devices) != 1 or "device" in kwargs:
+    if len(devices) != 1 or not (func in _BY_KERNEL or operators.of(func).is_elementwise):
         return None
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         given = [_without_memory(a) if isinstance(a, Tensor) else a for a in args]
@@ -111,7 +110,7 @@ def _view(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[s
     key = (args[0].storage_offset(), *key)
     known = _views.get(key)
     if known is not None:
-        return _fake_view(mode, args[0], *known)
+        return fake_view(mode, args[0], *known)
     if func in _PLAIN_VIEWS:
         out = _view_of_memory(func, args, kwargs)
     else:
@@ -120,14 +119,14 @@ def _view(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[s
             return out
     known = (int(out.storage_offset()), tuple(out.shape), out.dtype, args[0].fake_device, out.stride())
     _remember(_views, key, known)
-    return _fake_view(mode, args[0], *known)
+    return fake_view(mode, args[0], *known)
 
 
 def _view_of_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """Return what an operator makes of a tensor in the memory of a fake, of which torch would ask whether it is a DTensor (`_OnFakes`)."""
+    """Return what an operator makes of a tensor in the memory of a fake, of which torch would ask whether it is a DTensor (`fakes._OnFakes`)."""
     x, *others = args
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        return func(_in_memory_of(x, x.storage_offset(), x.shape, x.dtype, x.stride()), *others, **kwargs)
+        return func(in_memory_of(x, x.storage_offset(), x.shape, x.dtype, x.stride()), *others, **kwargs)
 
 
 def _remember(known: dict[_Key, Any], key: _Key, type: Any) -> None:
@@ -139,12 +138,14 @@ def _remember(known: dict[_Key, Any], key: _Key, type: Any) -> None:
 def _remembered_by(func: Any) -> Callable[..., Any] | None:
     """Return what remembers an operator's results: None if it is not torch's own, or makes anything but one tensor."""
     rule = _rule_of(func)
+    return None if rule is None else partial(_keyed, rule)
 
-    def knows(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        key = _key(mode, func, args, kwargs)
-        return func(*args, **kwargs) if rule is None or key is None else rule(mode, func, args, kwargs, key)
 
-    return None if rule is None else knows
+def _keyed(
+    rule: Callable[..., Any], mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    key = _key(mode, func, args, kwargs)
+    return func(*args, **kwargs) if key is None else rule(mode, func, args, kwargs, key)
 
 
 def _rule_of(func: Any) -> Callable[..., Any] | None:
@@ -174,7 +175,9 @@ _BY_KERNEL = {
     for name, overload in (
         *((name, "default") for name in ("clone", "complex", "tril", "triu", "sum", "any", "all", "constant_pad_nd")),
         *((name, "default") for name in ("slice_backward", "select_backward", "diagonal_backward")),
-        ("to", "dtype"), ("sum", "dim_IntList"), ("any", "dim"), ("any", "dims"), ("all", "dim"), ("all", "dims"),
+        *((name, "default") for name in ("full", "zeros", "ones", "scalar_tensor", "arange")),
+        ("arange", "start"), ("arange", "start_step"), ("to", "dtype"), ("sum", "dim_IntList"),
+        ("any", "dim"), ("any", "dims"), ("all", "dim"), ("all", "dims"),
     )
 }  # fmt: skip
 _PLAIN_VIEWS = {
@@ -190,7 +193,7 @@ _PLAIN_VIEWS = {
 def _transformed(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
     """Return what a Fourier transform makes of the last axes of a tensor that is laid out in their order, on the CPU.
 
-    torch's functions for the types view fakes in kernels, for which it imports torch.distributed.tensor (2.13, see `_OnFakes`).
+    torch's functions for the types view fakes in kernels, for which it imports torch.distributed.tensor (2.13, see `fakes._OnFakes`).
     """
     x, axes, *_, last = args
     places, count = [axis % x.dim() for axis in axes], len(axes)
@@ -209,16 +212,11 @@ def _transformed(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs:
     return fake(mode, sizes, dtype, _device_of(x))
 
 
-def on_meta(tensor: FakeTensor) -> Tensor:
-    """Return a fake as torch moves it to no device, to find out the type of what it makes of it and of a tangent of zeros."""
-    return fake(tensor.fake_mode, tensor.shape, tensor.dtype, _META, tensor.stride())
-
-
 def _zero_tangent(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
     """Return the zeros without memory that forward mode takes for the tangent of what has none."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         zeros = func(*args, dtype=kwargs["dtype"], device=_META)
-        return _made(mode, zeros, kwargs["device"])
+        return made_of(mode, zeros, kwargs["device"])
 
 
 def _factored(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: _Key) -> Any:
@@ -229,7 +227,7 @@ def _factored(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: di
     packed = fake(mode, (*batch, columns, rows), matrices.dtype, device)  # columns lie together, as LAPACK has them
     strides = (*packed.stride()[:-2], 1, rows)
     return [
-        _fake_view(mode, packed, 0, matrices.shape, matrices.dtype, device, strides),
+        fake_view(mode, packed, 0, matrices.shape, matrices.dtype, device, strides),
         fake(mode, (*batch, min(rows, columns)), matrices.dtype, device),
     ]
 
@@ -246,7 +244,7 @@ def _zeros_of_features(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], k
     """Return the zeros that forward mode takes for a tangent: laid out as the second tensor, for each lane of the first.
 
     Each lane has as much memory as the second tensor. torch views a fake for them, for which it imports
-    torch.distributed.tensor (2.13, see `_OnFakes`).
+    torch.distributed.tensor (2.13, see `fakes._OnFakes`).
     """
     tensor, like = args
     lanes = tensor.shape[: kwargs.get("self_num_batch_dims", 0)]
@@ -254,11 +252,11 @@ def _zeros_of_features(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], k
     strides = [elements * math.prod(lanes[d + 1 :]) for d in range(len(lanes))]
     type = like.dtype, _device_of(like)
     memory = fake(mode, (math.prod(lanes) * elements,), *type)
-    return _fake_view(mode, memory, like.storage_offset(), (*lanes, *like.shape), *type, (*strides, *like.stride()))
+    return fake_view(mode, memory, like.storage_offset(), (*lanes, *like.shape), *type, (*strides, *like.stride()))
 
 
 def _copied(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the tensor that is written into, for which torch's function for the types views a fake (2.13, see `_OnFakes`)."""
+    """Return the tensor that is written into, for which torch's function for the types views a fake (2.13, see `fakes._OnFakes`)."""
     written, source = args[:2]
     fits = all(size in (1, own) for size, own in zip(source.shape[::-1], written.shape[::-1], strict=False))
     if not fits or source.dim() > written.dim() or not _is_of(mode, written):
@@ -266,20 +264,13 @@ def _copied(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict
     return written
 
 
-def _cloned(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _by_kernel(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what an operator makes whatever there is to its argument: lazily conjugated, or zeros without memory."""
     key = _key(mode, func, args, kwargs)
     if key is not None:
         return _remembered(mode, func, args, kwargs, key)
     known = _said_by_kernels(func, args, kwargs)
     return func(*args, **kwargs) if known is None else fake(mode, *known)
-
-
-def _made_of_numbers(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs.get("device") is None or kwargs.get("layout") not in (None, torch.strided):
-        return func(*args, **kwargs)
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        out = func(*args, **{**kwargs, "device": _META})
-    return fake(mode, out.shape, out.dtype, kwargs["device"])
 
 
 def _convolved_back(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -295,15 +286,14 @@ def _convolved_back(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwar
     )
 
 
-# Of what is lazily conjugated, or of zeros without memory, as of any tensor.
+_NUMBERS = (
+    *(getattr(torch.ops.aten, name).default for name in ("full", "zeros", "ones", "scalar_tensor", "arange")),
+    torch.ops.aten.arange.start, torch.ops.aten.arange.start_step,
+)  # fmt: skip
 _OF_ANY: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._new_zeros_with_same_feature_meta.default: _zeros_of_features,
-    torch.ops.aten.copy_.default: _copied, torch.ops.aten.clone.default: _cloned,
-    torch.ops.aten.to.dtype: _cloned, torch.ops.aten.convolution_backward.default: _convolved_back,
-    **dict.fromkeys((
-        torch.ops.aten.full.default, torch.ops.aten.zeros.default, torch.ops.aten.ones.default, torch.ops.aten.scalar_tensor.default,
-        torch.ops.aten.arange.default, torch.ops.aten.arange.start, torch.ops.aten.arange.start_step,
-    ), _made_of_numbers),
+    torch.ops.aten.copy_.default: _copied, torch.ops.aten.convolution_backward.default: _convolved_back,
+    **dict.fromkeys((torch.ops.aten.clone.default, torch.ops.aten.to.dtype, *_NUMBERS), _by_kernel),
 }  # fmt: skip
 _R2C, _C2R = torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default
 _BY_RULE = {
@@ -323,7 +313,7 @@ def _key(mode: FakeTensorMode, func: Any, args: tuple[Any, ...], kwargs: dict[st
             return None
         key += parts
     # What is made of no tensor may depend on torch's defaults where it is not told.
-    return (*key, *kwargs) if FakeTensor in key or kwargs.keys() >= {"dtype", "device"} else None
+    return (*key, *kwargs) if FakeTensor in key or (kwargs.get("dtype") and kwargs.get("device")) else None
 
 
 def _parts_key(mode: FakeTensorMode, values: Sequence[Any]) -> _Key | None:
@@ -360,78 +350,3 @@ def _is_plain(tensor: Tensor) -> bool:
 def _shares(out: Tensor, args: tuple[Any, ...]) -> bool:
     storage = out.untyped_storage()._cdata
     return any(isinstance(arg, Tensor) and arg.untyped_storage()._cdata == storage for arg in args)
-
-
-def fake(
-    mode: FakeTensorMode,
-    shape: Sequence[int],
-    dtype: torch.dtype,
-    device: torch.device,
-    stride: Sequence[int] | None = None,
-) -> Tensor:
-    """Return a new fake tensor, contiguous if no stride is given; the mode must be without symbolic shapes."""
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        if stride is None:
-            return _made(mode, torch.empty(shape, dtype=dtype, device="meta"), device)
-        return _made(mode, torch.empty_strided(shape, stride, dtype=dtype, device="meta"), device)
-
-
-def _made(mode: FakeTensorMode, meta: Tensor, device: torch.device) -> Tensor:
-    """Return `FakeTensor(mode, meta, device)`, of which what torch checks and sets one by one takes four times as long."""
-    state = _states.get(device)
-    if state is None:
-        made = FakeTensor(mode, meta, device)
-        if made.device == device:
-            _states[device] = dict(vars(made))
-        return made
-    made = Tensor._make_subclass(FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=device)
-    allows = mode._allow_unsafe_data_ptr_access
-    (torch._C._set_warn_deprecated_on_mutable_data_ptr if allows else torch._C._set_throw_on_mutable_data_ptr)(made)
-    vars(made).update(state, fake_mode=mode)
-    return made
-
-
-_states: dict[torch.device, dict[str, Any]] = {}  # the attributes of new fakes, by device
-
-
-def _fake_view(
-    mode: FakeTensorMode,
-    viewed: Tensor,
-    offset: int,
-    shape: Sequence[int],
-    dtype: torch.dtype,
-    device: torch.device,
-    stride: Sequence[int],
-) -> Tensor:
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        return _made(mode, _in_memory_of(viewed, offset, shape, dtype, stride), device)
-
-
-def _in_memory_of(
-    viewed: Tensor, offset: int, shape: Sequence[int], dtype: torch.dtype, stride: Sequence[int]
-) -> Tensor:
-    view = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-    return view.set_(viewed.untyped_storage(), offset, shape, stride)
-
-
-class _OnFakes(TorchDispatchMode):
-    """Does what fake tensors do by themselves with operators that torch applies to them while it computes their types.
-
-    Where a tensor's own class is asked, and no mode, torch looks first whether the class is DTensor, for which it imports
-    torch.distributed.tensor: half a second in the first trace of a process (2.13, `get_dtensor_class` in C++).
-    """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # as in graph.py
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if FakeTensor in types and torch._C._get_dispatch_mode(_FAKE) is None:
-            found = FakeTensor.__torch_dispatch__(func, types, args, kwargs or {})
-            if found is not NotImplemented:
-                return found
-        return func(*args, **(kwargs or {}))
-
-
-on_fakes = _OnFakes()
-_FAKE = torch._C._TorchDispatchModeKey.FAKE

@@ -21,7 +21,6 @@ import cmath
 import operator
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -34,7 +33,6 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
-    FakeTensorConverter,
     FakeTensorMode,
 )
 from torch.fx.graph import _register_custom_builtin
@@ -49,6 +47,7 @@ from . import (
     dynamo,
     errors,
     fake_results,
+    fakes,
     functorch,
     garbage,
     in_place,
@@ -175,17 +174,7 @@ def check_alive(tensor: Tensor) -> None:
         interpreter = functorch.peek_interpreter_stack()
         ended = levels.is_batched(tensor) and level > (0 if interpreter is None else interpreter.level())
     if ended:
-        raise _escaped(tensor)
-
-
-def _escaped(tensor: Tensor) -> Exception:
-    created: Any = getattr(levels.base_of(tensor), "created", None)
-    text = f"{dtypes.TO_NUMPY[tensor.dtype].name}[{','.join(map(str, tensor.shape))}]"
-    detail = ""
-    if created is not None:
-        code, line, _ = created
-        detail = f"\nThe leaked intermediate value was created on line {code.co_filename}:{line} ({code.co_name})."
-    return errors.tracer_error(errors.UnexpectedTracerError, text, detail)
+        raise fakes.escaped(tensor)
 
 
 @dataclass(frozen=True)
@@ -208,42 +197,6 @@ def type_of(node: Any) -> TensorType | None:
     return TensorType.of(value) if isinstance(value, Tensor) else value if isinstance(value, TensorType) else None
 
 
-class _TraceFakeMode(FakeTensorMode):
-    """The fake tensors of one trace. When the trace has ended, an operator on one of them is an error."""
-
-    ended = False
-
-    @classmethod
-    def new(cls) -> "_TraceFakeMode":
-        """Return a mode without symbolic shapes: a copy of the first, as torch notes the whole stack with each (2.9 to 2.13)."""
-        if cls._first is None:
-            cls._first = cls(allow_non_fake_inputs=True)
-        made = cls.__new__(cls)
-        own = {name: type(v)() for name, v in vars(cls._first).items() if isinstance(v, list | deque)}
-        converter = FakeTensorConverter(copy_data=False, export=False)
-        vars(made).update(vars(cls._first), **own, fake_tensor_converter=converter)
-        return made
-
-    _first: "_TraceFakeMode | None" = None
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # `trace` puts Dynamo aside, where torch would import it to do so for each operator
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.ended:
-            leaked = next(a for a in tree_leaves((args, kwargs)) if isinstance(a, FakeTensor) and a.fake_mode is self)
-            raise _escaped(leaked)
-        if self.shape_env is not None and func in symbolic_sizes.ASKING:
-            with self:
-                return symbolic_sizes.fake_results(func, args)
-        with fake_results.on_fakes:
-            return _dispatch_fakes(self, func, types, args, kwargs or {})
-
-
-_dispatch_fakes: Any = getattr(FakeTensorMode.__torch_dispatch__, "__wrapped__", FakeTensorMode.__torch_dispatch__)
-
-
 class Trace(TorchDispatchMode):
     """An active trace: the graph so far, and which node made which fake tensor.
 
@@ -258,10 +211,7 @@ class Trace(TorchDispatchMode):
         self.has_narrow = False  # whether there are tensors of dtypes that torch does not compute with
         self.root = torch.nn.Module()
         self.graph = fx.Graph(owning_module=None)
-        symbols = symbolic_sizes.environment()
-        self.fake_mode = (
-            _TraceFakeMode.new() if symbols is None else _TraceFakeMode(allow_non_fake_inputs=True, shape_env=symbols)
-        )
+        self.fake_mode = fakes.TraceMode.new()
         self.captured: list[Tensor] = []
         self._lifted: dict[int, Tensor] = {}
         # The fakes are kept alive with their nodes, so that no id is used twice.
@@ -288,7 +238,7 @@ class Trace(TorchDispatchMode):
         """Return a new contiguous fake tensor of this type, known to no node yet."""
         self.has_narrow = self.has_narrow or type.dtype in dtypes.NARROW
         if self.fake_mode.shape_env is None:
-            return fake_results.fake(self.fake_mode, type.shape, type.dtype, type.device)
+            return fakes.fake(self.fake_mode, type.shape, type.dtype, type.device)
         with _disable_current_modes(), torch._C.DisableTorchFunction(), self.fake_mode:
             return torch.empty(type.shape, dtype=type.dtype, device=type.device)
 
@@ -436,7 +386,7 @@ class Trace(TorchDispatchMode):
         if func is _SIZE:
             return func(*args, **(kwargs or {}))
         if func is _TO and kwargs == _TO_META and type(args[0]) is FakeTensor:
-            moved = fake_results.on_meta(args[0])
+            moved = fakes.on_meta(args[0])
             self._nodes[id(moved)] = (moved, self.node_of(args[0]))  # of which its value stays the type
             return moved
         if torch.Tag.inplace_view in func.tags:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
-from . import fake_results, nodes
+from . import fakes, nodes
 from .operators import aten
 
 
@@ -38,7 +38,7 @@ def as_new_value(trace: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> bo
         return False
     if not _shares_no_memory(node):
         return _part_as_new_value(trace, node, func, args, kwargs)
-    before = fake_results.fake(trace.fake_mode, tensor.shape, tensor.dtype, tensor.device, tensor.stride())
+    before = fakes.fake(trace.fake_mode, tensor.shape, tensor.dtype, tensor.device, tensor.stride())
     before.laid = getattr(tensor, "laid", None)  # pyright: ignore[reportAttributeAccessIssue]
     trace.bind(before, node)
     with trace:
@@ -127,6 +127,6 @@ def zeros_for_writing(trace: Any, out: Tensor) -> None:
         trace.record(aten.zeros.default, (list(out.shape),), options, out)
         return
     extent = 1 + sum((n - 1) * stride for n, stride in zip(out.shape, out.stride(), strict=True))
-    memory = fake_results.fake(trace.fake_mode, (extent,), out.dtype, out.device)
+    memory = fakes.fake(trace.fake_mode, (extent,), out.dtype, out.device)
     trace.record(aten.zeros.default, ([extent],), options, memory)
     trace.record(aten.as_strided.default, (memory, list(out.shape), list(out.stride())), {}, out)
