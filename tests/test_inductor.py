@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import jaxish
 from jaxish._compile import inductor, piecewise
-from jaxish._core import config
+from jaxish._core import config, graph
 
 pytestmark = pytest.mark.usefixtures("compiled")
 RANDOM = np.random.RandomState(0)
@@ -194,6 +194,22 @@ def test_a_graph_that_comes_to_nothing(operators):
     for _ in range(2):  # the second time from the cache
         run = inductor.compile_graph(torch.fx.GraphModule(torch.nn.Module(), made), examples)
         torch.testing.assert_close(run(torch.arange(3.0))[0], torch.arange(3.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+@pytest.mark.parametrize(
+    "function",
+    [lambda x, y: torch.slice_scatter(x, y, 0, 1, 9, 2), lambda x, y: torch.select_scatter(x, y[0], 0, 3)],
+    ids=["slice", "select"],
+)
+def test_parts_of_unsigned_integers_are_set(function, dtype, tmp_path, caplog):
+    x = torch.from_numpy(RANDOM.randint(0, 2**16, (30, 20))).to(dtype)
+    y = x[:4].clone()
+    module = graph.trace(lambda x, y: [function(x, y)], [graph.TensorType.of(t) for t in (x, y)]).graph.module
+    with config.cache_dir(str(tmp_path)), caplog.at_level(logging.WARNING, "jaxish"):
+        (found,) = inductor.compile_graph(module, [x, y])(x, y)
+    assert found.dtype is dtype and not caplog.text
+    assert np.array_equal(found.numpy(), function(x, y).numpy())
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
