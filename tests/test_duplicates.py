@@ -42,3 +42,15 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_else_is(name, compiled):
     agree(lambda j, x: j.jit(lambda x: PROGRAMS[name](j.numpy, x))(x), X)
+
+
+def test_equal_zeros_that_are_written_into_stay_apart(compiled):
+    x, y = (np.random.RandomState(seed).randn(5, 5).astype(np.float32) for seed in range(2))
+
+    def program(j):
+        def loss(x, y):
+            return j.numpy.sin(j.numpy.histogram2d(x, y, 2, weights=x)[0]).sum()
+
+        return j.jit(j.vmap(j.jacfwd(loss, (0, 1)), (1, 1)))(x, y)
+
+    agree(program)

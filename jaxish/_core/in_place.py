@@ -127,6 +127,7 @@ def zeros_for_writing(trace: Any, out: Tensor) -> None:
         trace.record(aten.zeros.default, (list(out.shape),), options, out)
         return
     extent = 1 + sum((n - 1) * stride for n, stride in zip(out.shape, out.stride(), strict=True))
-    memory = fakes.fake(trace.fake_mode, (extent,), out.dtype, out.device)
+    # It is the memory of `out`: two of equal zeros that are written into are not the same (`_compile/duplicates.py`).
+    memory = fakes.fake_view(trace.fake_mode, out, 0, (extent,), out.dtype, out.device, (1,))
     trace.record(aten.zeros.default, ([extent],), options, memory)
     trace.record(aten.as_strided.default, (memory, list(out.shape), list(out.stride())), {}, out)
