@@ -7,6 +7,7 @@ with their sum. `python tests/compositions.py` runs all cases (minutes; `--help`
 """
 
 import argparse
+import functools
 import itertools
 import sys
 import time
@@ -19,6 +20,7 @@ import jax
 import numpy as np
 
 import jaxish
+from jaxish._core import config
 
 BATCH = 5
 TOLERANCE = 2e-3  # of the largest element: second derivatives in float32
@@ -171,8 +173,14 @@ def axes_of(case: Case) -> Iterator[tuple[int | None, ...]]:
             yield tuple(a.ndim - 1 if b else None for a, b in zip(case.args, batched, strict=True))
 
 
+def _lowered(function: Callable[..., Any], *args: Any) -> Any:
+    """Run the graph that Inductor would be given, operator by operator: compiled code without the compiler."""
+    with config.backend("interpret"):
+        return jaxish.jit(function).lower(*args).compile()(*args)
+
+
 def failures(expression: str, spec: str, only: Callable[[str], bool] = lambda name: True) -> Iterator[tuple[str, str]]:
-    """Yield the compositions of a case that differ from JAX, and how. Each comes eagerly and under jit."""
+    """Yield the compositions of a case that differ from JAX, and how. Each comes eagerly, under jit, and lowered."""
     case = Case(expression, spec)
     for axes in dict.fromkeys(axes_of(case)):
         args, directions, reference = case.reference([a is not None for a in axes])
@@ -180,7 +188,9 @@ def failures(expression: str, spec: str, only: Callable[[str], bool] = lambda na
         along = [jaxish.numpy.asarray(_moved(d, axis)) for d, axis in zip(directions, axes, strict=True)]
         for name, (which, form, function) in compositions(case, axes, along).items():
             wanted = _expected(reference[which], axes, form)
-            for label, run in ((name, function), (f"jit({name})", jaxish.jit(function))):
+            compiled = functools.partial(_lowered, function)
+            ways = {name: function, f"jit({name})": jaxish.jit(function), f"lowered({name})": compiled}
+            for label, run in ways.items():
                 if not only(f"{expression} {axes} {label}"):
                     continue
                 try:
