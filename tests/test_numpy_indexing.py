@@ -79,6 +79,51 @@ def test_updating_agrees_for_every_mix_of_indices(index, method):
     agree(program)
 
 
+COLUMNS = np.array([2, 0, -1, 2, 9, -7])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "uint32", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize("tier", ["direct", "compiled"])
+def test_large_arrays_are_updated_along_later_dimensions(tier, dtype, request):
+    request.getfixturevalue("compiled") if tier == "compiled" else None
+    draw = np.random.default_rng(0).integers(0, 9, (300, 4, 60)).astype(dtype if dtype != "bfloat16" else "float32")
+
+    def program(jax):
+        def function(x, columns, rows):
+            new = x[:, :1] + x[:, 3:]
+            last = x[:, :, :1] + x[:, :, 1:2]
+            methods = ("set", "min", "max") if dtype == "bool" else ("set", "add", "multiply", "min", "max")
+            found = [getattr(x.at[:, columns], method)(new) for method in methods]
+            found += [getattr(x.at[:, :, columns], method)(last, mode="clip") for method in methods[:2]]
+            return [
+                *found,
+                x.at[..., columns, 7 * columns].set(new[:, 0, :6]),
+                x.at[:, rows].set(new, unique_indices=True),
+            ]
+
+        return jax.jit(function)(jax.numpy.asarray(draw, dtype), COLUMNS, np.array([3, 1]))
+
+    agree(program)
+
+
+@pytest.mark.parametrize("method", ["set", "add", "max"])
+def test_derivatives_of_updates_of_large_arrays_along_later_dimensions(method):
+    x, new = (
+        np.sin(np.arange(72_000.0)).astype("f").reshape(300, 4, 60),
+        np.cos(np.arange(900.0)).astype("f").reshape(300, 3, 1),
+    )
+
+    def program(jax):
+        function = lambda x, new, columns: (getattr(x.at[:, columns], method)(new) ** 2).sum()
+        lanes = jax.vmap(jax.grad(function, (0, 1)), (None, 0, 0))(
+            x, np.stack([new, -new]), np.array([[2, 0, -1], [1, 3, 9]])
+        )
+        moved = lambda x, new: getattr(x.at[:, np.array([2, 0, -1])], method)(new)
+        return lanes, jax.jvp(moved, (x, new), (new[:, :1] * x, x[:, 1:, :1]))
+
+    agree(program)
+
+
 @settings(max_examples=40, deadline=None)
 @given(indices(), st.sampled_from(["fill", "clip", "promise_in_bounds"]))
 def test_modes_of_get_agree(index, mode):

@@ -254,7 +254,7 @@ def _combined(step: str | None, dtype: torch.dtype, first: str, second: str) -> 
 
 def _onto(step: str | None, dtype: torch.dtype, target: str, new: str) -> str:
     """Return what an element becomes that is set in its turn: there are no vectors of such, for which forms are written."""
-    return re.sub(r"^(maximum|minimum)\(", r"\1_of_two(", _combined(step, dtype, target, new)) if step else new
+    return re.sub(r"^(maximum|minimum)\(", r"\1_onto(", _combined(step, dtype, target, new)) if step else new
 
 
 _Indices = Sequence[fx.Node | None]

@@ -128,8 +128,9 @@ FUNCTION absolute(T a) { return a < 0 ? negate(a) : a; }
 FUNCTION sign(T a) { return T((a > 0) - (a < 0)); }
 FUNCTION maximum(T a, T b) { const T most = a > b ? a : b; return a != a ? a : most; }  // an instruction, and a test
 FUNCTION minimum(T a, T b) { const T least = a < b ? a : b; return a != a ? a : least; }
-FUNCTION maximum_of_two(T a, T b) { return a > b ? a : a != a ? a : b; }  // where there are no vectors, in two thirds of the time
-FUNCTION minimum_of_two(T a, T b) { return a < b ? a : a != a ? a : b; }
+// Onto an element that is read again at once: what waits for it is one instruction, the test is of the other one.
+FUNCTION maximum_onto(T held, T x) { const T most = x > held ? x : held; return x != x ? x : most; }
+FUNCTION minimum_onto(T held, T x) { const T least = x < held ? x : held; return x != x ? x : least; }
 template <int n, class T> static inline std::enable_if_t<std::is_floating_point_v<T>, T> power(T x) {
   return n < 0 ? 1 / power<-n>(x) : n == 3 ? x * x * x : n == 2 ? x * x : x;
 }

@@ -134,8 +134,7 @@ COMBINE = {"add": unsigned.add, "mul": unsigned.mul, "min": unsigned.minimum, "m
 def _written(
     operand: Tensor, places: Tensor, updates: Tensor, combine: str, mode: Any, unique: bool, dims: tuple[int, ...]
 ) -> Tensor:
-    out = _put_elements(_in_front(operand, dims), places.unbind(-1), updates, combine, mode, unique)
-    return _back(out, dims)
+    return _put_along(operand, places.unbind(-1), updates, combine, mode, unique, dims)
 
 
 def _in_front(tensor: Tensor, dims: Sequence[int]) -> Tensor:
@@ -273,31 +272,60 @@ def put_elements(
         places = _stacked(indices)
         updates = expanded(updates, (*batch, *(n for d, n in enumerate(operand.shape) if d not in dims)))
         return _SHOWN[combine](operand, places, updates, combine, mode, unique, tuple(dims))
-    return _back(_put_elements(_in_front(operand, dims), indices, updates, combine, mode, unique), dims)
+    return _put_along(operand, indices, updates, combine, mode, unique, dims)
+
+
+def _put_along(
+    operand: Tensor, indices: Sequence[Tensor], updates: Tensor, combine: str, mode: Any, unique: bool,
+    dims: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """Do as `put_elements` along these dimensions."""
+    before, count = dims[0], len(dims)
+    batch = broadcast_shape(*(i.shape for i in indices))
+    is_few = _FEW_OF * math.prod(batch) <= math.prod(operand.shape[d] for d in dims)
+    pays = operand.numel() >= _LARGE and (graph.tracing or is_few)
+    if not (before and pays and list(dims) == list(range(before, before + count))):
+        return _back(_put_elements(_in_front(operand, dims), indices, updates, combine, mode, unique), dims)
+    rest = [n for d, n in enumerate(operand.shape) if d not in dims]
+    updates = expanded(updates, (*batch, *rest)).movedim(
+        tuple(range(len(batch), len(batch) + before)), tuple(range(before))
+    )
+    return _put_elements(operand, indices, updates, combine, mode, unique, before)
+
+
+# Of a large tensor that is copied with another dimension in front, the copy takes most of the time. Updates where they lie
+# take less if they are compiled, or of one in so many elements. Small ones may be rows that a loop updates in place.
+_LARGE, _FEW_OF = 1 << 16, 4
 
 
 def _put_elements(
-    operand: Tensor, indices: Sequence[Tensor], updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool
-) -> Tensor:
+    operand: Tensor, indices: Sequence[Tensor], updates: Tensor, combine: str, mode: GatherScatterMode, unique: bool,
+    before: int = 0,
+) -> Tensor:  # fmt: skip
+    """Do as `put_elements` along the first dimensions, but for those `before`, which begin the updates, too."""
     count = len(indices)
-    sizes, rest = operand.shape[:count], operand.shape[count:]
+    sizes, rest = operand.shape[before : before + count], operand.shape[before + count :]
     batch = indices[0].shape if count == 1 else broadcast_shape(*(i.shape for i in indices))
-    number = math.prod(batch)
+    lanes, rows = math.prod(operand.shape[:before]), math.prod(sizes)
+    number = lanes * math.prod(batch)
     inside = _known_inside(indices, sizes)
-    repeats = combine == "set" and not unique and number > 1
+    repeats = combine == "set" and not unique and math.prod(batch) > 1
     adds = combine == "add" and (len(rest) > 0 or number < _MANY)
-    if inside and (adds or (combine == "set" and not (repeats and functorch.peek_interpreter_stack()))):
+    sets = combine == "set" and not (repeats and functorch.peek_interpreter_stack())
+    if inside and not before and (adds or sets):
         return _put_directly(operand, indices, updates, combine == "add")
     drop = not inside and mode is GatherScatterMode.FILL_OR_DROP
     if not inside and not drop:
         indices = [_index_dtype(i).clamp(0, n - 1) for i, n in zip(indices, sizes, strict=True)]
     places = _linear(indices, sizes)
+    if before:
+        places = places + rows * torch.arange(lanes, device=places.device).reshape(lanes, *(1,) * len(batch))
     if drop:
-        places = torch.where(_inside(indices, sizes), places, math.prod(sizes))
-    flat = operand.reshape(math.prod(sizes), *rest)
-    places = places.expand(batch).reshape(number)
-    updates = updates.expand((*batch, *rest)).reshape(number, *rest)
-    put = element_updates.put(combine, drop, unique or number == 1, flat.dtype)
+        places = torch.where(_inside(indices, sizes), places, lanes * rows)
+    flat = operand.reshape(lanes * rows, *rest)
+    places = places.expand((lanes, *batch) if before else batch).reshape(number)
+    updates = updates.expand((*operand.shape[:before], *batch, *rest)).reshape(number, *rest)
+    put = element_updates.put(combine, drop, unique or math.prod(batch) == 1, flat.dtype)
     out = (unsigned.via_order if combine in ("min", "max") else unsigned.via_bits)(put, flat, places, updates)
     return out.reshape(operand.shape)
 
