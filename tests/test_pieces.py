@@ -624,3 +624,17 @@ def test_layers_that_multiply_rows_are_pieces_of_one_form():
     assert compiled is not None and compiled.is_enough
     (result,) = compiled.module.forward(*tensors(given))
     np.testing.assert_allclose(result, network(jax)(*given), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize(("rows", "size", "count"), [(300, 400, 5), (1, 90_000, 20), (70, 1000, 64), (20_000, 4, 4)])
+def test_the_greatest_of_many_rows(rows, size, count, dtype, compiled):
+    x = np.round(RANDOM.normal(size=(rows, size)), 2)  # of which some are equal
+    x[RANDOM.random(x.shape) < 0.001] = np.nan if dtype == "float32" else np.inf
+    x = np.clip(x * 100, -300, 300).astype(dtype if dtype != "bfloat16" else "float32")
+
+    def program(xp):
+        function = lambda x: (*xp.lax.top_k(x, count), xp.lax.top_k(-x, 1)[0])
+        return xp.jit(function)(xp.numpy.asarray(x, dtype))
+
+    agree(program)

@@ -18,7 +18,7 @@ from torch import fx
 
 from .._core.graph import Graph
 from . import lapack
-from .loop_operators import C_TYPES
+from .loop_operators import C_TYPES, name_of
 from .loop_values import Unsupported, Value
 from .loop_views import expand
 
@@ -29,7 +29,7 @@ _MOST_OF_TALL = 1 << 18  # elements of a matrix that has more rows
 _MOST_SORTED = 1024
 # Elements that are sorted by exchanges of neighbours, where there are at least so many times as many.
 _SHORT, _SIDE_BY_SIDE = 32, 16
-_MOST_GREATEST = 32  # that are kept in order while the others pass by
+_MOST_GREATEST = 64  # that are kept in order while the others pass by
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,15 @@ class Call:
 
     `operands` are copied into buffers, of which the last `rank` dimensions are an element's, and which all of the batch
     reads if there are no others; `made` are buffers for what the function writes besides, with the rank of an element.
-    `results` are the buffers, in this order, that are torch's results.
+    `results` are the buffers, in this order, that are torch's results. It is `over_rows` where it looks at each element once,
+    and else as often as a row has elements.
     """
 
     function: str
     operands: Sequence[tuple[Value, int]]
     made: Sequence[tuple[tuple[int, ...], torch.dtype, int]]
     results: Sequence[int]
+    over_rows: bool = False
 
 
 def _square(x: Value) -> int:
@@ -216,9 +218,11 @@ def _sorted(x: Value, dim: int = -1, descending: bool = False, stable: bool | No
     return Call(function, [(x, rank)], [(x.shape, torch.int64, rank)], [0, 1])
 
 
-def sorts_side_by_side(node: fx.Node) -> bool:
-    """Tell whether a node sorts along a short dimension, many at a time."""
+def orders_fast(node: fx.Node) -> bool:
+    """Tell whether a node sorts along a short dimension, many at a time, or finds few of the greatest."""
     shape, dim = node.meta["val"][0].shape, cast("int", node.kwargs.get("dim", -1))
+    if name_of(node) == "topk":
+        return len(shape) > 0 and 0 < shape[-1] <= _MOST_GREATEST and node.args[2:] in ((), (-1,), (len(shape) - 1,))
     return len(shape) > 0 and _is_side_by_side(shape, dim % len(shape))
 
 
@@ -233,7 +237,7 @@ def _greatest(x: Value, count: int, dim: int = -1, largest: bool = True, sorted:
     if count > _MOST_GREATEST or not x.shape or not x.shape[-1]:
         return _sorted(x, dim, largest)  # of which the first are taken
     made = [((*x.shape[:-1], count), dtype, 1) for dtype in (x.dtype, torch.int64)]
-    return Call(_named("greatest", x, x.shape[-1], count, largest), [(x, 1)], made, [1, 2])
+    return Call(_named("greatest", x, x.shape[-1], count, largest), [(x, 1)], made, [1, 2], over_rows=True)
 
 
 # Operators by name. What torch returns after the results of a call (the factors within a solve) is not written out.
@@ -448,12 +452,20 @@ template <bool descending, class T> static inline bool before(T x, T y) {  // Na
   return descending ? (y < x) | (is_nan(x) & !is_nan(y)) : (x < y) | (is_nan(y) & !is_nan(x));  // without branches
 }
 MATRICES(int n, int count, bool descending) greatest(const T* a, T* found, int64_t* places) {
-  for (int i = 0; i < n; ++i) {
-    int k = i < count ? i : count;
-    if (k == count && !before<descending>(a[i], found[k-1])) continue;
-    if (k == count) --k;
-    for (; k > 0 && before<descending>(a[i], found[k-1]); --k) found[k] = found[k-1], places[k] = places[k-1];
-    found[k] = a[i], places[k] = i;
+  constexpr int lanes = 128 / sizeof(T);
+  for (int first = 0; first < n; first += lanes) {
+    if (first >= count && first + lanes <= n) {  // most of what comes late is not among them
+      bool enters = false;
+      for (int l = 0; l < lanes; ++l) enters |= before<descending>(a[first+l], found[count-1]);
+      if (!enters) continue;
+    }
+    for (int i = first; i < (first + lanes < n ? first + lanes : n); ++i) {
+      int k = i < count ? i : count;
+      if (k == count && !before<descending>(a[i], found[k-1])) continue;
+      if (k == count) --k;
+      for (; k > 0 && before<descending>(a[i], found[k-1]); --k) found[k] = found[k-1], places[k] = places[k-1];
+      found[k] = a[i], places[k] = i;
+    }
   }
 }
 // Of each column; equal elements keep their order.

@@ -66,7 +66,7 @@ _UNDERSTOOD = {
     "non_blocking",
 }  # fmt: skip
 _SEVERAL_RESULTS = ("split_with_sizes", "split", "unbind")
-_WITH_PLACES = ("max", "sort")  # return where their results come from, too
+_WITH_PLACES = ("max", "sort", "topk")  # return where their results come from, too
 _BY_NAME = ("add", "sub", "rsub", "view", "copy_", *_SEVERAL_RESULTS)  # which `value_of` looks at
 
 
@@ -81,7 +81,7 @@ def is_known(node: fx.Node) -> bool:
     if _namespace(node) != "aten":
         return False
     if name in _WITH_PLACES and not isinstance(found, Tensor):
-        return name != "sort" or loop_matrices.sorts_side_by_side(node)
+        return name == "max" or loop_matrices.orders_fast(node)
     calls = name in loop_matrices.CALLS or name in loop_fourier.STATEMENTS
     if not (isinstance(found, Tensor) or name in _SEVERAL_RESULTS) or calls:
         return False
@@ -251,7 +251,7 @@ def _called(emitter: Emitter, name: str, node: fx.Node) -> list[Value]:
     values = [value for value, _ in call.operands]
     size = math.prod(values[0].shape)
     emitter.made["room"] += _ROOM_OF_CALL * size  # what is done with the results costs little beside the call
-    emitter.work += size * values[0].shape[-1] // _WORK_OF_CALL
+    emitter.work += size if call.over_rows else size * values[0].shape[-1] // _WORK_OF_CALL
     types = [*((v.shape, v.dtype) for v in values), *((shape, dtype) for shape, dtype, _ in call.made)]
     names = [emitter.declared(shape, dtype) for shape, dtype in types]
     emitter.lines += carry_over(names[: len(values)], [replace(v, place=None) for v in values])

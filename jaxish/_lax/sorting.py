@@ -1,5 +1,6 @@
 """sort, top_k and their approximate forms. NaN is greater than all else; equal elements keep their order."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,8 +76,8 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
     return [Array(gathered(t, dim, places), weak), Array(places.to(torch.int32), weak)]
 
 
-def _places_of_greatest(t: Tensor, dim: int, k: int) -> Tensor:
-    numbers = ordinals(t.detach())
+def _places_of_greatest(t: Tensor, dim: int, k: int, least: bool = False) -> Tensor:
+    numbers = ~ordinals(t.detach()) if least else ordinals(t.detach())
     if t.dtype.itemsize == 8:
         return torch.sort(numbers, dim=dim, descending=True, stable=True)[1].narrow(dim, 0, k)
     # torch.topk takes any of the elements that equal the last one, so their positions become part of the number.
@@ -150,6 +151,9 @@ def _approximate(
 def _approximate_top(
     t: Tensor, k: int, dim: int, recall_target: float, size_override: int, aggregate: bool, greatest: bool
 ) -> list[Tensor]:
+    if aggregate:
+        alike = torch.where(t != t, math.nan, t) + 0  # NaN of either sign is the greatest, and zeros are equal
+        places = _places_of_greatest(alike, dim % t.dim(), k, not greatest)
+        return [gathered(t, dim, places), places.to(torch.int32)]
     values, places = unsigned.sort(t, dim, descending=greatest)
-    count = k if aggregate else t.shape[dim]
-    return [values.narrow(dim, 0, count), places.narrow(dim, 0, count).to(torch.int32)]
+    return [values, places.to(torch.int32)]
