@@ -67,6 +67,7 @@ fuzz: $(VENV)/.test  ## compare a million values between JAX, direct, compiled a
 	$(BIN)/python tests/differential $(FUZZ)
 	$(BIN)/python tests/differential/arrays.py
 	$(BIN)/python tests/differential/carries.py
+	$(BIN)/python tests/differential/mixtures.py
 
 bench: $(VENV)/.test  ## time jaxish against JAX, side by side
 	$(BIN)/python -m benchmarks

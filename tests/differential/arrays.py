@@ -13,7 +13,7 @@ import random
 import re
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -87,6 +87,7 @@ class Drawn:
     arguments: list[tuple[str, tuple[int, ...]]]
     is_smooth: bool
     seed: int
+    is_wide: ClassVar[bool] = False  # whether it has 64-bit numbers
 
     def function(self, library: Any) -> Callable[..., tuple[Any, ...]]:
         """Return the program as a function of jax or jaxish."""
@@ -113,12 +114,14 @@ def names_of(library: Any, is_smooth: bool) -> dict[str, Any]:
 
     def like(x: Any, y: Any) -> Any:
         y = y.astype("float32")
-        fits = len(y.shape) <= len(x.shape) and all(
-            m in (1, n) for m, n in zip(y.shape[::-1], x.shape[::-1], strict=False)
-        )
-        return held(y - x if fits else x + y.sum())
+        return held(y - x if fits(y, x) else x + y.sum())
 
     return {"j": library, "jnp": jnp, "lax": library.lax, "nn": library.nn, "held": held, "like": like}
+
+
+def fits(y: Any, x: Any) -> bool:
+    """Tell whether y can be broadcast to the shape of x."""
+    return len(y.shape) <= len(x.shape) and all(m in (1, n) for m, n in zip(y.shape[::-1], x.shape[::-1], strict=False))
 
 
 class Body:
@@ -136,56 +139,83 @@ class Body:
 
     def extend(self, wanted: int) -> None:
         """Draw lines until there are as many values as wanted."""
-        r, names = self.drawn, names_of(jax, self.is_smooth)
-        sources = (EITHER, EITHER, SMOOTH if self.is_smooth else EXACT, *((NESTED,) if self.depth < 2 else ()))
+        names, sources = self._names(), self._sources()
         while len(self.values) < wanted:
             functions: list[str] = []
-            text = self._filled(r.choice(r.choice(sources)), functions)
 
-            def value(known: dict[str, Any], text: str = text, functions: list[str] = functions) -> Any:
+            def value(known: dict[str, Any]) -> Any:
                 space = {**names, **known}
                 exec("\n".join(functions), space)
                 return eval(text, space)
 
             try:
+                text = self._filled(self.drawn.choice(self.drawn.choice(sources)), functions)
                 found = jax.eval_shape(value, self.known)
-            except (TypeError, ValueError, IndexError, ZeroDivisionError):
-                continue  # the operands do not fit
-            if found.size <= MOST_ELEMENTS and str(found.dtype) in self.dtypes.values():
+            except Exception:
+                continue  # the operands do not fit, or there are none yet
+            if self._is_kept(found):
                 self.values.append(f"{self.name}v{len(self.values)}")
                 self.lines += [*functions, f"{self.values[-1]} = {text}"]
                 self.known[self.values[-1]] = found
 
+    def _names(self) -> dict[str, Any]:
+        return names_of(jax, self.is_smooth)
+
+    def _sources(self) -> Sequence[Sequence[str]]:
+        """Return the lists of templates to draw from."""
+        return [EITHER, EITHER, SMOOTH if self.is_smooth else EXACT, *((NESTED,) if self.depth < 2 else ())]
+
+    def _is_kept(self, found: Any) -> bool:
+        return found.size <= MOST_ELEMENTS and str(found.dtype) in self.dtypes.values()
+
     def _filled(self, template: str, functions: list[str]) -> str:
         """Return a template with values and numbers for what it leaves open; the latest values come most often."""
-        r, first, second = self.drawn, self._one_of("float32"), self._one_of("float32")
-        choices = {
+        choices = self._choices(template, functions)
+        return _OPEN.sub(lambda found: str(choices[found[1]]()), template)
+
+    def _choices(self, template: str, functions: list[str]) -> dict[str, Callable[[], Any]]:
+        """Return what draws each thing that a template leaves open."""
+        first, second = self._one_of("float32"), self._one_of("float32")
+        return self._numbers(functions, first, second) | {
             "f": lambda: self._one_of("float32"), "i": lambda: self._one_of("int32"), "b": lambda: self._one_of("bool"),
+        }  # fmt: skip
+
+    def _numbers(self, functions: list[str], first: str, second: str) -> dict[str, Callable[[], Any]]:
+        """Return what draws small numbers, and functions of these two values."""
+        r, index = self.drawn, jax.ShapeDtypeStruct((), "int32")
+        return {
             "F": lambda: first, "G": lambda: second,
             "axis": lambda: r.randint(-2, 1), "n": lambda: r.randint(0, 3), "k": lambda: r.randint(0, 1),
             "on": lambda: r.random() < 0.5,
             "step": lambda: self._function(functions, {"c": self.known[first], "x": self._element(second)}, "x"),
-            "turn": lambda: self._function(functions, {"c": self.known[first], "i": jax.ShapeDtypeStruct((), "int32")}),
+            "turn": lambda: self._function(functions, {"c": self.known[first], "i": index}),
+            "own": lambda: self._function(functions, {"c": self.known[first], "i": index}, closed=True),
         }  # fmt: skip
-        return _OPEN.sub(lambda found: str(choices[found[1]]()), template)
 
     def _one_of(self, dtype: str) -> str:
-        names = [name for name, value in self.known.items() if value.dtype == dtype]
+        return self._recent([name for name, value in self.known.items() if value.dtype == dtype])
+
+    def _recent(self, names: list[str]) -> str:
         return self.drawn.choice(names[-4:] if self.drawn.random() < 0.6 else names)
 
     def _element(self, name: str) -> Any:
         value = self.known[name]
         return jax.ShapeDtypeStruct(value.shape[1:], value.dtype)
 
-    def _function(self, functions: list[str], arguments: dict[str, Any], beside: str = "") -> str:
-        """Draw a function of these arguments, whose result is like the first; return its name."""
+    def _inner(self, name: str, known: dict[str, Any]) -> "Body":
+        """Return the body of a function within."""
+        return Body(self.drawn, self.is_smooth, known, name, self.depth + 1)
+
+    def _function(self, functions: list[str], arguments: dict[str, Any], beside: str = "", closed: bool = False) -> str:
+        """Draw a function of these arguments (a closed one: of nothing else), whose result is like the first; return its name."""
         self._functions += 1
         name = f"{self.name}f{self._functions}"
-        body = Body(self.drawn, self.is_smooth, self.known, name, self.depth + 1)
-        body.known |= {name + argument: value for argument, value in arguments.items()}
+        given = {name + argument: value for argument, value in arguments.items()}
+        body = self._inner(name, given if closed else {**self.known, **given})
         body.extend(self.drawn.choice((1, 2, 4)))
-        given, last = [name + argument for argument in arguments], body.values[-1]
-        result = f"like({given[0]}, {last})" + (f", {self.drawn.choice([given[1], *body.values])}" if beside else "")
+        first, second = given
+        result = f"like({first}, {body.values[-1]})"
+        result += f", {self.drawn.choice([second, *body.values])}" if beside else ""
         functions.append(defined(name, given, body.lines, result))
         return name
 
@@ -216,33 +246,30 @@ Way = tuple[str, Callable[[Any, Callable[..., Any]], Callable[..., Any]], list[n
 
 def ways(drawn: Drawn) -> list[Way]:
     """Return the ways in which a program is computed: a name, what is made of it, arguments, and the tolerance."""
-    values = drawn.values()
+    values, tolerance = drawn.values(), TOLERANCE if drawn.is_smooth else 0
     return [
-        ("eager", lambda library, f: f, values, TOLERANCE),
-        ("jit", lambda library, f: library.jit(f), values, TOLERANCE),
+        ("eager", lambda library, f: f, values, tolerance),
+        ("jit", lambda library, f: library.jit(f), values, tolerance),
         ("grad", lambda library, f: library.jit(_gradient(library, f)), values, 3 * TOLERANCE),
-        ("vmap", lambda library, f: library.jit(library.vmap(f)), drawn.values((3,)), TOLERANCE),
+        ("vmap", lambda library, f: library.jit(library.vmap(f)), drawn.values((3,)), tolerance),
     ]
 
 
 def differences(drawn: Any, ways: Callable[[Any], list[Way]] = ways) -> Iterator[str]:
     """Yield a sentence for each way in which jaxish computes a program and that differs from JAX."""
-    ours, theirs = drawn.function(jaxish), drawn.function(jax)
-    for way, transform, given, tolerance in ways(drawn):
-        wanted = _computed(jax, jax.jit(transform(jax, theirs)), given)
-        found = _computed(jaxish, transform(jaxish, ours), given)
-        if wanted is None or isinstance(found, NoReverseMode):
-            continue  # what a derivative or a batch would ask for; JAX finds more loops from which nothing is gone back
-        if isinstance(found, list) and _agree(drawn, way, found, wanted, tolerance):
-            continue
-        with jax.disable_jit():
-            one_by_one = _computed(jax, transform(jax, theirs), given)
-        if (
-            one_by_one is None
-            or not isinstance(found, list)
-            or not _agree(drawn, way, found, one_by_one, 3 * tolerance)
-        ):
-            yield f"{way}: {found!r:.300} instead of {wanted!r:.300}"
+    with jax.enable_x64(drawn.is_wide), jaxish.enable_x64(drawn.is_wide):
+        ours, theirs = drawn.function(jaxish), drawn.function(jax)
+        for way, transform, given, tolerance in ways(drawn):
+            wanted = _computed(jax, jax.jit(transform(jax, theirs)), given)
+            found = _computed(jaxish, transform(jaxish, ours), given)
+            if wanted is None or isinstance(found, NoReverseMode):
+                continue  # what a derivative or a batch would ask for; JAX finds more loops from which nothing is gone back
+            if agree(found, wanted, tolerance):
+                continue
+            with jax.disable_jit():
+                one_by_one = _computed(jax, transform(jax, theirs), given)
+            if not agree(found, one_by_one, 3 * tolerance):
+                yield f"{way}: {found!r:.300} instead of {wanted!r:.300}"
 
 
 def _gradient(library: Any, f: Callable[..., Any]) -> Callable[..., Any]:
@@ -255,23 +282,26 @@ def _gradient(library: Any, f: Callable[..., Any]) -> Callable[..., Any]:
 def _computed(library: Any, function: Callable[..., Any], values: list[np.ndarray]) -> Any:
     """Return the results as NumPy's arrays; None where JAX refuses to compute them, or what was raised elsewhere."""
     try:
-        return [np.asarray(x) for x in function(*map(library.numpy.asarray, values))]
+        found = function(*map(library.numpy.asarray, values))
+        return [np.asarray(x) for x in library.tree_util.tree_leaves(found)]
     except Exception as error:
         return None if library is jax else error
 
 
-def _agree(drawn: Any, way: str, found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> bool:
-    return all(
-        _is_close(x, y, tolerance if drawn.is_smooth or way == "grad" else 0)
-        for x, y in zip(found, wanted, strict=True)
-    )
+def agree(found: Any, wanted: Any, tolerance: float) -> bool:
+    """Tell whether two lists of results agree; what refuses to be computed is none, and agrees with its like."""
+    if not (isinstance(found, list) and isinstance(wanted, list)):
+        return wanted is None and not isinstance(found, list)
+    return all(_is_close(x, y, tolerance) for x, y in zip(found, wanted, strict=True))
 
 
 def _is_close(x: np.ndarray, y: np.ndarray, tolerance: float) -> bool:
     if (x.shape, x.dtype) != (y.shape, y.dtype):
         return False
-    if x.dtype != np.float32 or not tolerance:
-        return np.array_equal(x, y, equal_nan=x.dtype == np.float32)
+    if x.dtype.kind in "biu":
+        return np.array_equal(x, y)
+    kind = np.complex128 if x.dtype.kind == "c" else np.float64
+    x, y = x.astype(kind), y.astype(kind)
     largest = np.abs(y[np.isfinite(y)]).max(initial=0)
     return np.allclose(x, y, rtol=0, atol=tolerance * (1 + largest), equal_nan=True)
 

@@ -43,7 +43,7 @@ class Loop:
     text: str
     arguments: tuple[tuple[int, ...], int]
     seed: int
-    is_smooth: ClassVar[bool] = True
+    is_wide: ClassVar[bool] = False
 
     def function(self, library: Any) -> Callable[..., tuple[Any, ...]]:
         """Return the program as a function of jax or jaxish, of the array, the steps' indices and their numbers."""
