@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from string import ascii_letters
-from typing import Any, TypeVar
+from typing import Any
 
 import opt_einsum
 import torch
 from opt_einsum.parser import parse_einsum_input
 from opt_einsum.paths import PathOptimizer
 from torch import Tensor
+from torch.nn.functional import pad
 
 from .._core import dtypes, graph, unsigned
 from .._core.array import Array, as_array, check_arraylike, tensor_of
@@ -23,7 +24,7 @@ from .._lax.out_sharding import laid_over
 from .arguments import no_out
 from .contractions import PrecisionLike
 from .contractions import operands as product_operands
-from .einsum_products import contract_by
+from .einsum_products import Operand, contract_by, stretched
 
 
 class _LeftToRight(PathOptimizer):
@@ -110,13 +111,10 @@ def _check_sizes(inputs: Sequence[str], found: Sequence[Tensor], equation: str) 
             sizes[name] = max(sizes[name], n) if n != 0 else 0
 
 
-_Operand = TypeVar("_Operand", Array, Tensor)
-
-
 def _by_path(
-    inputs: list[str], output: str, found: Sequence[_Operand], optimize: Any,
-    contract: Callable[[Sequence[str], str, Sequence[_Operand]], _Operand],
-) -> _Operand:  # fmt: skip
+    inputs: list[str], output: str, found: Sequence[Operand], optimize: Any,
+    contract: Callable[[Sequence[str], str, Sequence[Operand]], Operand],
+) -> Operand:  # fmt: skip
     """Return what contracting two at a time in opt_einsum's order gives."""
     equation = f"{','.join(inputs)}->{output}"
     shapes = [tuple(t.shape) for t in found]
@@ -139,6 +137,8 @@ def _by_path(
 @in_own_dtypes
 def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Tensor:
     dtype = taken[0].dtype
+    if any(len({*names}) < len(names) for names in inputs):
+        inputs, taken = _with_diagonals(inputs, taken)
     equation = f"{','.join(inputs)}->{output}"
     if len(taken) == 1 and inputs[0] == output:
         return taken[0]
@@ -151,6 +151,23 @@ def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Te
     # torch sums small integers as int64.
     summed = lambda *ts: torch.einsum(equation, *ts).to(ts[0].dtype)  # noqa: E731
     return unsigned.bilinear(summed, *taken) if len(taken) == 2 else unsigned.via_bits(summed, *taken)
+
+
+def _with_diagonals(inputs: Sequence[str], taken: Sequence[Tensor]) -> tuple[list[str], list[Tensor]]:
+    """Return the operands with axes of one name of one size, as JAX makes them.
+
+    An axis of size one that the other operand has with another size is none. Of the rest JAX keeps the last, and what
+    lies off the diagonal is zero: so is what a shorter axis has none of.
+    """
+    names, found = list(inputs), list(taken)
+    for here, there in ((0, 1), (1, 0)) if len(found) == 2 else ():
+        found[here], names[here] = stretched(found[here], names[here], found[there], names[there])
+    for i, t in enumerate(found):
+        sizes = dict(zip(names[i], t.shape, strict=True))
+        missing = [sizes[name] - n for name, n in zip(names[i], t.shape, strict=True)]
+        if any(missing):
+            found[i] = pad(t, [n for count in reversed(missing) for n in (0, count)])
+    return names, found
 
 
 def _einsum(

@@ -1,7 +1,7 @@
 """Sums of products of two arrays by a product function that the caller of einsum gives in place of lax.dot_general."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -9,6 +9,7 @@ from .._core import dtypes
 from .._core.array import Array, as_array, tensor_of
 from .._core.promotion import convert
 
+Operand = TypeVar("Operand", Array, Tensor)
 Summed = Callable[[Sequence[str], str, Sequence[Tensor]], Tensor]
 
 
@@ -25,8 +26,8 @@ def contract_by(
         alone, names = _alone(summed, dtype, taken[0], terms[0], made)
         return Array(tensor_of(alone).permute(_places(names, made)))
     (lhs, rhs), (lhs_names, rhs_names) = taken, terms
-    lhs, lhs_names = _stretched(lhs, lhs_names, rhs, rhs_names)
-    rhs, rhs_names = _stretched(rhs, rhs_names, lhs, lhs_names)
+    lhs, lhs_names = stretched(lhs, lhs_names, rhs, rhs_names)
+    rhs, rhs_names = stretched(rhs, rhs_names, lhs, lhs_names)
     lhs, lhs_names = _alone(summed, dtype, lhs, lhs_names, made + rhs_names)
     rhs, rhs_names = _alone(summed, dtype, rhs, rhs_names, made + lhs_names)
     both = {*lhs_names} & {*rhs_names}
@@ -46,12 +47,14 @@ def _places(names: Sequence[str], chosen: Iterable[str]) -> tuple[int, ...]:
     return tuple(map(names.index, chosen))
 
 
-def _stretched(array: Array, names: str, other: Array, other_names: str) -> tuple[Array, str]:
+def stretched(array: Operand, names: str, other: Operand, other_names: str) -> tuple[Operand, str]:
     """Return the array without its axes of size one that the other array has with another size."""
-    sizes = dict(zip(other_names, other.shape, strict=True))
-    dropped = [i for i, n in enumerate(names) if array.shape[i] == 1 and sizes.get(n, 1) != 1]
+    sizes = dict(
+        zip(reversed(other_names), reversed(other.shape), strict=True)
+    )  # of a name that stands twice, the first
+    dropped = tuple(i for i, n in enumerate(names) if array.shape[i] == 1 and sizes.get(n, 1) != 1)
     kept = "".join(n for i, n in enumerate(names) if i not in dropped)
-    return (Array(tensor_of(array).squeeze(dropped)) if dropped else array), kept
+    return (array.squeeze(dropped) if dropped else array), kept
 
 
 def _alone(summed: Summed, dtype: Any, array: Array, names: str, wanted: str) -> tuple[Array, str]:

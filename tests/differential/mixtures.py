@@ -194,15 +194,19 @@ class Body(arrays.Body):
     def _one_of(self, kinds: str) -> str:
         return self._recent([name for name, value in self.known.items() if kind_of(value) in kinds])
 
+    def _places(self, integers: str) -> str:
+        """Return indices: some beyond the end, some negative, where that is not a number that XLA reads as negative."""
+        less = 0 if str(self.known[integers].dtype) in ("uint32", "uint64") else self.drawn.choice((0, 0, 0, 2, 7))
+        return f"({integers} % 19 - {less}){self.drawn.choice(('', '', '[0]', '.min()', '.astype(int)'))}"
+
     def _choices(self, template: str, functions: list[str]) -> dict[str, Callable[[], Any]]:
         r = self.drawn
         kinds = "i" if template in INTEGERS else "f" if template in FLOATS else r.choice(("fic", "fic", "fi", "ficb"))
         first, second = self._one_of(kinds), self._one_of("fib")
-        endings = ("", "", "[0]", ".min()", ".astype(int)")
         return self._numbers(functions, first, second) | {
             **{kind: lambda kind=kind: self._one_of(kind) for kind in "fibc"},
             "x": lambda: self._one_of("fic"), "T": lambda: r.choice(self.kinds),
-            "w": lambda: f"({self._one_of('i')} % 19 - {r.choice((0, 0, 0, 2, 7))}){r.choice(endings)}",
+            "w": lambda: self._places(self._one_of("i")),
             "I": lambda: f"({self._one_of('i')}.reshape(-1)[:4].astype('int32') % 5 - 1)",
             "mode": lambda: r.choice(("clip", "fill", "wrap")), "put": lambda: r.choice(("clip", "drop", "fill")),
         }  # fmt: skip
