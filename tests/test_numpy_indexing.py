@@ -246,6 +246,27 @@ def test_methods_of_at():
     agree(program)
 
 
+@pytest.mark.filterwarnings("ignore:scatter inputs have incompatible types")
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "complex64"])
+@pytest.mark.parametrize("value", [1, -1.7, np.array([-3], "int8"), np.array([0.5], "float32")], ids=repr)
+def test_updates_are_computed_in_the_dtype_of_both(dtype, value):
+    def program(jax):
+        x, found = jax.numpy.array([0, 1, 4, 1]).astype(dtype), []
+        for index in (slice(1, 3), jax.numpy.array([1, 2, 2])):
+            at = x.at[index]
+            found += [at.add(value), at.multiply(value), at.subtract(value), at.max(value), at.min(value)]
+            found.append(at.divide(value).astype("complex64"))
+        return found
+
+    agree(program)
+
+
+@pytest.mark.parametrize("method", ["add", "subtract", "multiply", "divide", "max"])
+def test_updates_by_booleans(method):
+    agree(lambda jax: getattr(jax.numpy.array([True, False]).at[0], method)(True))
+    agree(lambda jax: getattr(jax.numpy.array([1.0, 2.0]).at[0], method)(True))
+
+
 @pytest.mark.parametrize("mode", [None, "fill", "clip", "wrap"])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 def test_take(mode, axis):

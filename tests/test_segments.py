@@ -62,3 +62,13 @@ def test_segments_under_transformations(name):
 )  # fmt: skip
 def test_edges(case):
     agree_on(case)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bucket_size", [None, 2])
+def test_booleans_have_extrema_alone(name, bucket_size):
+    def program(jax):
+        x, ids = jax.numpy.array([True, False, True]), jax.numpy.array([0, 1, 1])
+        return getattr(jax.ops, name)(x, ids, 3, bucket_size=bucket_size)
+
+    agree(program)

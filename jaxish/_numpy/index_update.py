@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, unsigned
 from .._core.array import Array, is_abstract, tensor_of
 from .._core.promotion import convert
 from .._core.typing import ArrayLike
@@ -69,12 +69,15 @@ class _IndexUpdateRef:
             if new is not None:
                 return Array(new, self.array._weak)
         t = tensor_of(self.array)
-        if t.dtype is torch.bool and combine in ("add", "mul"):
-            raise TypeError(f"{combine} does not accept dtype bool. Convert the array to integers first.")
         source = values if isinstance(values, Array) else asarray(values, _own_dtype(values, t), device=t.device)
         _warn_unsafe(source, t.dtype)
-        new = put_index(t, self.index, converted(tensor_of(source), t.dtype), combine, mode_of(mode), unique, wrap)
-        return laid_over(out_sharding, combine, Array(new, self.array._weak))
+        common = t.dtype if combine == "set" else _common_dtype(self.array, source)
+        refuse_booleans(combine, common)
+        given = converted(tensor_of(source), common)
+        if combine == "sub":
+            given, combine = unsigned.neg(given), "add"
+        new = put_index(convert(t, common), self.index, given, combine, mode_of(mode), unique, wrap)
+        return laid_over(out_sharding, combine, Array(converted(new, t.dtype), self.array._weak))
 
     def set(
         self, values: ArrayLike, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
@@ -95,14 +98,7 @@ class _IndexUpdateRef:
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Array:  # fmt: skip
         """Return `x` after `x[index] -= values`, repeated indices subtracted repeatedly."""
-        return self._put(
-            -asarray(values, device=self.array._tensor.device),
-            "add",
-            unique_indices,
-            mode,
-            out_sharding,
-            wrap_negative_indices,
-        )  # pyright: ignore
+        return self._put(values, "sub", unique_indices, mode, out_sharding, wrap_negative_indices)
 
     def multiply(
         self, values: ArrayLike, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
@@ -176,6 +172,20 @@ class _IndexUpdateRef:
             return int(Array(counts)._concrete(RuntimeError).max())
         chosen = take_index(torch.zeros_like(counts), self.index)
         return max(1, chosen.numel())
+
+
+def refuse_booleans(combine: str, dtype: torch.dtype) -> None:
+    """Raise `TypeError` where booleans were to be added or multiplied."""
+    if dtype is torch.bool and combine in ("add", "sub", "mul"):
+        raise TypeError(f"{combine} does not accept dtype bool. Convert the array to integers first.")
+
+
+def _common_dtype(array: Array, values: Array) -> torch.dtype:
+    """Return the dtype in which an array's elements are combined with these values."""
+    own = array._tensor.dtype
+    if values._tensor.dtype is own:
+        return own
+    return dtypes.to_torch(dtypes.promote((array.dtype, array._weak), (values.dtype, values._weak))[0])
 
 
 def _warn_unsafe(values: Array, dtype: torch.dtype) -> None:

@@ -13,6 +13,7 @@ from .._lax.out_sharding import laid_over
 from .._tensors.ordering import highest, lowest
 from . import reductions
 from .arguments import concrete_values
+from .index_update import refuse_booleans
 from .indexing import mode_of, put_index
 
 
@@ -23,6 +24,7 @@ def _segmented(
 ) -> Array:  # fmt: skip
     check_arraylike(function, data, segment_ids)
     rows, ids = tensor_of(as_array(data)), as_array(segment_ids)
+    refuse_booleans(combine, rows.dtype)
     if num_segments is None:
         numbers = concrete_values(ids, ConcretizationTypeError, f"{function}: give num_segments under jit and vmap.")
         num_segments = int(numbers.max()) + 1

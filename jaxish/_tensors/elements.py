@@ -19,7 +19,7 @@ from .._core.dimensions import broadcast_shape, expanded
 from .._core.graph import Graph, TensorType, is_plain_evaluation
 from .._core.operations import is_recorded, shown_as
 from .._core.primitive import Dims, Primitive, batch_front, differentiable
-from . import element_updates
+from . import element_updates, ordering
 
 
 class GatherScatterMode(enum.Enum):
@@ -128,7 +128,7 @@ def _combination(combine: str, type: TensorType) -> Graph:
     return graph.trace(lambda *pair: [COMBINE[combine](*pair)], [type, type]).graph
 
 
-COMBINE = {"add": unsigned.add, "mul": unsigned.mul, "min": unsigned.minimum, "max": unsigned.maximum}
+COMBINE = {"add": unsigned.add, "mul": unsigned.mul, "min": ordering.minimum, "max": ordering.maximum}
 
 
 def _written(
