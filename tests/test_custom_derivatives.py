@@ -765,3 +765,30 @@ def test_rules_in_a_scan_that_carries_integers(y):
         return j.grad(looped)(3.0, y), j.jit(j.grad(looped))(3.0, y)
 
     agree(program)
+
+
+LANES_WITHIN = {
+    "branch": lambda j, f: lambda x: j.lax.cond(x > 0, f, lambda x: x, x),
+    "branch that all lanes take": lambda j, f: lambda x: j.lax.cond(j.lax.psum(x, "i") > 0, f, lambda x: x, x),
+    "scan": lambda j, f: lambda x: j.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+    "branch in a scan": lambda j, f: (
+        lambda x: j.lax.scan(lambda c, _: (j.lax.cond(c > 0, f, lambda c: c, c), None), x, None, length=2)[0]
+    ),
+    "checkpoint": lambda j, f: j.checkpoint(f),
+}
+
+
+@pytest.mark.parametrize("within", LANES_WITHIN)
+def test_rules_that_ask_which_lane_they_are_in(within):
+    def program(j):
+        def scaled(x):  # each time a function of its own, whose rule nobody has traced
+            f = j.custom_vjp(lambda x: x * j.lax.axis_index("i"))
+            f.defvjp(lambda x: (f(x), x), lambda x, g: (g * x * (j.lax.axis_index("i") + 1) + j.lax.psum(g, "i"),))
+            return f(x)
+
+        g = LANES_WITHIN[within](j, scaled)
+        mapped = lambda xs: (j.vmap(g, axis_name="i")(xs) * xs).sum()
+        one = j.vmap(j.grad(g), axis_name="i")
+        return [h(XS) for h in (j.grad(mapped), j.jit(j.grad(mapped)), one, j.jit(one))]
+
+    agree(program, rtol=1e-5)

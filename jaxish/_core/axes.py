@@ -270,9 +270,9 @@ def _frame_at(level: int) -> Frame | None:
 
 
 def remembered() -> Callable[[], AbstractContextManager[None]]:
-    """Return what binds the names that are bound now within a block that runs later, as far as they are not bound there.
+    """Return what binds the names that are bound now within a block that runs later, as far as no level maps them there.
 
-    No level maps them: what is traced there is mapped when it is there.
+    No level maps them then: what is traced there is mapped when it is there.
     """
     frames = [replace(frame, level=None, trace=None) for frame in _frames.stack if frame.name is not None]
     names = _frames.of_devices, _frames.checked
@@ -280,8 +280,9 @@ def remembered() -> Callable[[], AbstractContextManager[None]]:
     @contextmanager
     def bound_again() -> Iterator[None]:
         before = _frames.stack, _frames.of_devices, _frames.checked
-        known = {frame.name for frame in _frames.stack}
-        _frames.stack = [*(frame for frame in frames if frame.name not in known), *_frames.stack]
+        stack = [replace(frame, level=None, trace=None) if _is_left(frame) else frame for frame in _frames.stack]
+        known = {frame.name for frame in stack}
+        _frames.stack = [*(frame for frame in frames if frame.name not in known), *stack]
         _frames.of_devices, _frames.checked = _frames.of_devices | names[0], _frames.checked | names[1]
         try:
             yield
@@ -289,6 +290,11 @@ def remembered() -> Callable[[], AbstractContextManager[None]]:
             _frames.stack, _frames.of_devices, _frames.checked = before
 
     return bound_again if frames else nullcontext
+
+
+def _is_left(frame: Frame) -> bool:
+    """Tell whether a rule is being applied outside the level that maps this axis, although its vmap goes on."""
+    return frame.level is not None and frame.trace is graph.current_trace() and frame.level > current_level()
 
 
 def environment() -> tuple[tuple[Hashable, int, bool, bool], ...]:
