@@ -48,7 +48,7 @@ held(lax.dot_general({F}, {F}, (((), ()), ((), ())), preferred_element_type={F}.
 {x} < {x} | {x} == {x} | {b} ^ {b} | ~{b} | {b} | jnp.sign({x}) | jnp.abs({x}) | held(jnp.square({x})) | jnp.isin({x}, {x}) | jnp.digitize({f}, jnp.arange({n}))
 jnp.searchsorted(jnp.sort({x}.reshape(-1)), {x}, side="left" if {on} else "right") | jnp.bincount(jnp.abs({w}).reshape(-1), length={n} + 1)
 jnp.unique({x}, size={n} + 1, fill_value=0) | jnp.nonzero({x}, size={n} + 1, fill_value=-1)[0] | held(jnp.convolve({x}, {x}, "same"))
-jnp.median({f}, {axis}) | jnp.lexsort(({x}.reshape(-1), {x}.reshape(-1))) | jnp.array_equal({x}, {x}) | jnp.ptp({x}, {axis}) | jnp.partition({x}, {k}, {axis})
+jnp.median({f}, {axis}) | jnp.lexsort(({x}.reshape(-1), {x}.reshape(-1))) | jnp.array_equal({x}, {x}) | jnp.ptp({x}, {axis}) | jnp.partition({i}, {k}, {axis})
 """.replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
 INTEGERS = """
 {i} + {i} | {i} * {i} | {i} - {i} | {i} // {i} | {i} % {i} | {i} & {i} | {i} | {i} ^ {i} | ~{i} | {i} << {n} | {i} >> {n} | {i} // ({n} + 1) | {i} % -3
