@@ -1283,3 +1283,16 @@ def test_what_was_read_before_elements_are_set_is_set_as_it_was():
     x = np.random.default_rng(0).uniform(0.5, 1.5, (6, 3)).astype(np.float32)
     for places in ([[0], [4], [5]], [[0, 3], [4, 4], [5, 1]]):
         agree(lambda j, x, places: j.jit(program(j))(x, places), x, np.array(places, np.int32))
+
+
+def test_expressions_are_within_each_other_up_to_a_depth():
+    def chain(x):
+        for _ in range(400):
+            x = x[::-1] * 1.01
+        return x
+
+    agree(
+        lambda j: j.jit(lambda x: j.lax.scan(lambda c, _: (chain(c), None), x, None, length=3)[0])(
+            np.arange(3, dtype=np.float32)
+        )
+    )

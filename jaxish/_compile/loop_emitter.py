@@ -135,6 +135,7 @@ class Emitter:
         self.lines: list[str] = []
         self.values: dict[fx.Node, Value] = {}
         self.several: dict[fx.Node, Sequence[Value]] = {}  # the results of loops and branches
+        self.depths: dict[fx.Node, int] = {}  # of expressions: how many are within each other
         self.carries: set[fx.Node] = set()
         self.work = 16  # of a step: the elements that it stores, and what its loops do whose lengths are known
         self.most_work = most_work if outer is None else outer.most_work

@@ -57,6 +57,7 @@ SEVERAL: dict[str, Callable[..., list[Value]]] = {
 
 _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
 _SHORT = 200  # characters of an expression that is computed more than once
+_DEEP = 60  # expressions within each other: each is written by a call of Python or three
 _LONG = 4000  # of one that is stored: what is set in, or reshaped, is read at places that are written out each time
 _WORK_OF_CALL = 16  # multiplications within it that take as long as an element
 
@@ -147,8 +148,11 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
             value = emitter.stored(value)
     is_expression = not value.is_held and value.place is None
     most = _SHORT if len(node.users) > 1 else _LONG
-    if is_expression and (len(value.text) > most or (len(node.users) > 1 and value.takes_long)):
+    depth = 1 + max((emitter.depths.get(n, 0) for n in node.all_input_nodes), default=0)
+    if is_expression and (depth > _DEEP or len(value.text) > most or (len(node.users) > 1 and value.takes_long)):
         value = emitter.stored(value)
+    elif is_expression:
+        emitter.depths[node] = depth
     assert value.shape == tuple(meta.shape) and value.dtype is meta.dtype, node.format_node()
     return value
 
