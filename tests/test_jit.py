@@ -43,6 +43,17 @@ VALUES = {
         (s.shape, str(s.dtype)) for s in j.eval_shape(lambda x: (j.ShapeDtypeStruct((2, 3), "float32"), x), X)
     ],
     "types as values": lambda j: j.jit(lambda: j.ShapeDtypeStruct((2, 3), "float32"))(),
+    "a type that nothing reads": lambda j: j.jit(lambda x, y: (y["a"] + 1, x)[1])(
+        X, {"a": j.ShapeDtypeStruct((2,), "int8")}
+    ),
+    "a type as the result": lambda j: j.jit(lambda x, y: (x, y))(X, j.ShapeDtypeStruct((2,), "int8")),
+    "a type that is read": lambda j: j.jit(lambda x, y: x + y)(X, j.ShapeDtypeStruct((), "int8")),
+    "a type that nothing reads, within": lambda j: j.grad(
+        lambda x: j.jit(lambda x, y: x.sum())(x, j.ShapeDtypeStruct((2,), "int8"))
+    )(X),
+    "a type that a compiled function does not read": lambda j: (
+        j.jit(lambda x, y: x).lower(X, X).compile()(X, j.ShapeDtypeStruct(X.shape, "float32"))
+    ),
     "call": lambda j: j.jit(lambda x: x * 2)(X),
     "values of known arrays": lambda j: j.jit(of_known(j))(X),
     "values of known arrays in a loop": lambda j: j.lax.scan(lambda c, x: (of_known(j)(c), x), X, X),

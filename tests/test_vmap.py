@@ -9,6 +9,14 @@ from oracle import agree
 from jaxish._transforms import vmappables
 
 X = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+
+
+def shapes(j, tree):
+    """Return a tree with what types say in their place."""
+    is_type = lambda leaf: isinstance(leaf, j.ShapeDtypeStruct)
+    return j.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)) if is_type(leaf) else leaf, tree)
+
+
 VALUES = {
     "rows": lambda j: j.vmap(lambda r: r.sum())(X),
     "columns": lambda j: j.vmap(lambda r: r.sum(), in_axes=1)(X),
@@ -32,6 +40,19 @@ VALUES = {
         X, j.ShapeDtypeStruct((3, 4, 2), "int8")
     ),
     "a stand-in of another size": lambda j: j.vmap(lambda x, y: x)(X, j.ShapeDtypeStruct((4,), "int8")),
+    "a stand-in that comes back": lambda j: shapes(
+        j, j.vmap(lambda x, y: (x, y), (0, -1), (0, 1))(X, j.ShapeDtypeStruct((4, 3), "int8"))
+    ),
+    "a type that is returned": lambda j: shapes(
+        j, j.vmap(lambda x: (x, j.ShapeDtypeStruct((4,), "int8")), out_axes=(0, None))(X)
+    ),
+    "the type of a batch": lambda j: shapes(
+        j, j.eval_shape(j.vmap(lambda x: (x, j.ShapeDtypeStruct((4, 2), "int8")), out_axes=(0, -1)), X)
+    ),
+    "a type that is returned, to be repeated": lambda j: j.vmap(lambda x: j.ShapeDtypeStruct((4,), "int8"))(X),
+    "a stand-in that comes back unmapped": lambda j: j.vmap(lambda x: x, out_axes=None)(
+        j.ShapeDtypeStruct((4,), "int8")
+    ),
     "a stand-in that is computed with": lambda j: j.vmap(lambda x, y: x + y)(X, j.ShapeDtypeStruct((3,), "int8")),
     "unmapped python number stays one": lambda j: j.vmap(lambda x, n: x * n if isinstance(n, int) else 0, (0, None))(
         X, 3

@@ -25,9 +25,13 @@ def arrays_from(tensors: Sequence[Tensor], kinds: Sequence[Any]) -> list[Array]:
 class Output:
     """What a user function returned, taken apart: its leaves, as arrays, their kinds and the structure."""
 
-    def __init__(self, result: Any, function_name: str) -> None:
+    def __init__(self, result: Any, function_name: str, takes_types: bool = False) -> None:
+        """Take a result apart; with `takes_types`, leaves may be types of arrays, for which the `arrays` have a number."""
         self.leaves, self.spec = tree.flatten(result)
-        self.arrays = [as_output(leaf, function_name, result) for leaf in self.leaves]
+        values = self.leaves
+        if takes_types and ShapeDtypeStruct in map(type, values):
+            values = [0 if isinstance(leaf, ShapeDtypeStruct) else leaf for leaf in values]
+        self.arrays = [as_output(value, function_name, result) for value in values]
         self.kinds = [a.kind for a in self.arrays]
 
     @property
@@ -65,7 +69,7 @@ class FlatFunction:
     """A user's function as one from flat tensors to flat tensors; what its last call returned is kept as `output`.
 
     `rebuild` makes (args, kwargs) of arrays of the given kinds. With `has_aux` the function returns a pair, whose second
-    part is kept as `aux`. Arguments may be references: `given` is what the last call gave the function, and what those
+    part is kept as `aux`; with `takes_types`, the function may return types of arrays. Arguments may be references: `given` is what the last call gave the function, and what those
     of them that it has `written` hold comes behind its results.
     """
 
@@ -75,9 +79,10 @@ class FlatFunction:
     written: Sequence[int] = ()
 
     def __init__(
-        self, fun: Callable[..., Any], kinds: Sequence[Any], rebuild: "Rebuild", has_aux: bool = False
-    ) -> None:
-        self.fun, self.kinds, self.rebuild, self.has_aux = fun, kinds, rebuild, has_aux
+        self, fun: Callable[..., Any], kinds: Sequence[Any], rebuild: "Rebuild", has_aux: bool = False,
+        takes_types: bool = False,
+    ) -> None:  # fmt: skip
+        self.fun, self.kinds, self.rebuild, self.has_aux, self.takes_types = fun, kinds, rebuild, has_aux, takes_types
 
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
         given = arrays_from(tensors, self.kinds)
@@ -87,7 +92,7 @@ class FlatFunction:
         if self.has_aux:
             result, aux = _pair(result)
             self.aux = Auxiliary(aux, name_of(self.fun))
-        self.output = Output(result, described(self.fun))
+        self.output = Output(result, described(self.fun), self.takes_types)
         if Ref not in map(type, self.given):
             return self.output.tensors
         self.written = [i for i, x in enumerate(self.given) if isinstance(x, Ref) and x._written]

@@ -109,7 +109,8 @@ class PjitFunction:
         key = types_key(arrays, given.spec)
         if given.key is not None:
             key = (*key, given.key)
-        return PreparedCall(arrays, given.rebuild, key, given.donated, given.dynamic, names)
+        types = tuple(i for i, leaf in enumerate(given.leaves) if isinstance(leaf, ShapeDtypeStruct))
+        return PreparedCall(arrays, given.rebuild, key, given.donated, given.dynamic, names, types)
 
     def _arrays(self, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Array]:
         arrays, name = [], name_of(self._fun)
@@ -162,7 +163,7 @@ class PjitFunction:
         if len(given) < 2:
             return
         names = call.names() or [f"args[{i}]" for i in range(len(call.arrays))]
-        inputs = program.closed.graph.module.graph.find_nodes(op="placeholder")[len(program.closed.captured) :]
+        inputs = program.arguments
         used = [(names[i], call.arrays[i], s) for i, s in given if inputs[i].users]
         propagation.check_devices(used, name_of(self._fun))
 
@@ -224,6 +225,8 @@ def _argument(leaf: Any, name: str) -> Array:
     if type(leaf) is Array:
         leaf._tensor  # noqa: B018  (raises for a deleted array)
         return leaf
+    if isinstance(leaf, ShapeDtypeStruct):  # good for arguments that nothing reads (`PreparedCall.run`)
+        leaf = _stand_in(leaf)
     return as_argument(leaf, f"The jitted function {name}")
 
 
@@ -232,30 +235,28 @@ def _with_stand_ins(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
     Arrays that were deleted, as by a call that they were donated to, are types, too.
     """
-
-    def stand_in(leaf: Any) -> Any:
-        if isinstance(leaf, Ref) or (isinstance(leaf, Array) and not leaf.is_deleted()):
-            return leaf
-        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
-            return leaf
-        if _is_symbolic(leaf):
-            raise NotImplementedError(
-                f"only jax.export.export and jax.eval_shape trace for symbolic shapes; got {leaf}."
-            )
-        if leaf.dtype == dtypes.float0:
-            return np.zeros(leaf.shape, dtypes.float0)
-        if isinstance(leaf.dtype, dtypes.ExtendedDType):
-            return blank(leaf.dtype, leaf.shape)
-        scalar = torch.zeros(
-            (), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device()
-        )
-        array = as_its_tensor(Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False)))
-        if isinstance(leaf, ShapeDtypeStruct):
-            array = constraint.given_as(array, leaf.sharding)
-        return Ref(array) if getattr(leaf, "is_ref", False) else array
-
     leaves, spec = tree.flatten((args, kwargs))
-    return spec.unflatten(map(stand_in, leaves))
+    return spec.unflatten(map(_stand_in, leaves))
+
+
+def _stand_in(leaf: Any) -> Any:
+    if isinstance(leaf, Ref) or (isinstance(leaf, Array) and not leaf.is_deleted()):
+        return leaf
+    if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        return leaf
+    if _is_symbolic(leaf):
+        raise NotImplementedError(f"only jax.export.export and jax.eval_shape trace for symbolic shapes; got {leaf}.")
+    if leaf.dtype == dtypes.float0:
+        return np.zeros(leaf.shape, dtypes.float0)
+    if isinstance(leaf.dtype, dtypes.ExtendedDType):
+        return blank(leaf.dtype, leaf.shape)
+    scalar = torch.zeros(
+        (), dtype=dtypes.to_torch(dtypes.canonicalize_dtype(leaf.dtype)), device=default_torch_device()
+    )
+    array = as_its_tensor(Array(scalar.expand(tuple(leaf.shape)), getattr(leaf, "weak_type", False)))
+    if isinstance(leaf, ShapeDtypeStruct):
+        array = constraint.given_as(array, leaf.sharding)
+    return Ref(array) if getattr(leaf, "is_ref", False) else array
 
 
 def _are_symbolic(args: Any, kwargs: Any) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._core import graph, levels, tree
 from .._core.array import Array, type_text
+from .._core.avals import ShapeDtypeStruct
 from .._core.errors import JaxRuntimeError
 from .._core.tree_differences import differences
 from .._devices.laid import plain
@@ -27,7 +28,7 @@ _ROOTS = {"[0]": "args", "[1]": "kwargs"}
 class PreparedCall:
     """The arguments of one call of a jitted function, static ones set aside: what to look up and what to trace with.
 
-    `given` are the traced arguments, by position and by name.
+    `given` are the traced arguments, by position and by name, `types` the positions of those that are types of arrays.
     """
 
     arrays: list[Array]
@@ -36,12 +37,13 @@ class PreparedCall:
     donated: tuple[int, ...]
     given: tuple[tuple[Any, ...], dict[str, Any]]
     names: Callable[[], Sequence[str]]
+    types: tuple[int, ...] = ()
 
     def taken_by(self, program: Program) -> tuple[int, ...]:
         """Return which donated arguments `program` can take over, and warn of others."""
         body = program.closed.graph
         free = Counter(bytes_of([t]) for t in body.out_types[: len(program.out_kinds)])
-        inputs = [node for node in body.module.graph.nodes if node.op == "placeholder"][len(program.closed.captured) :]
+        inputs = program.arguments
         taken, left = [], []
         for index in (i for i in self.donated if inputs[i].users):
             size = self.arrays[index].nbytes
@@ -84,7 +86,17 @@ class PreparedCall:
             )
 
     def run(self, program: Program) -> Any:
-        """Return what the program gives for the arguments, and delete those that it takes over."""
+        """Return what the program gives for the arguments, and delete those that it takes over.
+
+        Raises `TypeError` where it reads one that is the type of an array.
+        """
+        for index in self.types:
+            if program.arguments[index].users:
+                names = self.names() or [f"args[{i}]" for i in range(len(self.arrays))]
+                raise TypeError(
+                    f"Argument '{names[index]}' of shape {type_text(self.arrays[index])} of type {ShapeDtypeStruct} is not a "
+                    "valid JAX type: it has no values. jax.eval_shape and jit(f).lower take it."
+                )
         if not program.taken or graph.is_tracing():
             return program.on(self.arrays)
         tensors = [a._tensor for a in self.arrays]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, fx
 
 from .._compile import executable
 from .._core import axes, config, derived, functorch, graph, monitoring, residuals, tree
@@ -137,6 +137,11 @@ class Program:
     def executable(self) -> executable.Executable:
         """What runs the graph."""
         return executable.of(self.closed.graph, self._donated)
+
+    @property
+    def arguments(self) -> list[fx.Node]:
+        """The nodes of the graph that stand for the arguments."""
+        return self.closed.graph.module.graph.find_nodes(op="placeholder")[len(self.closed.captured) :]
 
     @property
     def written(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._core import axes, errors, levels, tree
+from .._core import axes, errors, graph, levels, tree
 from .._core.array import Array, as_array, from_kind, is_arraylike, tensor_of
 from .._core.avals import ShapeDtypeStruct, aval_of
 from .._core.primitive import batch_front
@@ -184,8 +184,9 @@ def _call(
     fun: Callable[..., Any], leaves: list[Any], spec: tree.Spec, dims: Sequence[int | None], size: int,
     out_axes: Any, axis_name: Hashable | None, spmd: tuple[Hashable, ...],
 ) -> Any:  # fmt: skip
+    types: dict[int, tuple[ShapeDtypeStruct, int]] = {}
     if ShapeDtypeStruct in map(type, leaves):
-        leaves, dims = _of_elements(leaves, dims)
+        leaves, dims, types = _of_elements(leaves, dims)
     # Unmapped leaves pass as they are: Python scalars stay Python scalars, and objects that are no arrays stay objects.
     mapped = [i for i, dim in enumerate(dims) if dim is not None]
     if Ref in map(type, leaves):
@@ -205,7 +206,7 @@ def _call(
             _connect(slices, arrays, positive, size)
         return spec.unflatten(whole)
 
-    flat = FlatFunction(fun, [a.kind for a in arrays], rebuild)
+    flat = FlatFunction(fun, [a.kind for a in arrays], rebuild, takes_types=True)
     with leaks.checked("BatchTrace", fun):
         results = axes.map_tensors(flat, tensors, positive, size, axis_name, spmd)
     output = flat.output
@@ -213,24 +214,45 @@ def _call(
         count = len(output.arrays)
         _write_back(flat.written, results[count:], arrays, positive, size)
         results = results[:count]
-    placed = _placed(results, output, out_axes, size, fun)
+    placed = _placed(results, output, out_axes, size, fun, types)
     given = {id(t): a for t, a in zip(tensors, arrays, strict=True)}  # what is handed on comes back as it is
     return output.spec.unflatten(
-        t if not isinstance(t, Tensor)  # a scalar of Python or NumPy, handed through
+        t if not isinstance(t, Tensor)  # a scalar of Python or NumPy, or a type, handed through
         else a if (a := given.get(id(t))) is not None and a.kind == kind else from_kind(t, kind)
         for t, kind in zip(placed, output.kinds, strict=True)
     )  # fmt: skip
 
 
-def _of_elements(leaves: list[Any], dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
-    """Return leaves in which stand-ins for mapped arrays stand for one element, which is all that `fun` can ask them for."""
-    leaves, dims = list(leaves), list(dims)
+def _of_elements(
+    leaves: list[Any], dims: Sequence[int | None]
+) -> tuple[list[Any], list[int | None], dict[int, tuple[ShapeDtypeStruct, int]]]:
+    """Return leaves in which types of mapped arrays are those of one element, which is all that `fun` can ask them for.
+
+    Also returned are the whole ones, and where they are mapped, by the `id`s of those of elements.
+    """
+    leaves, dims, whole = list(leaves), list(dims), {}
     for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is not None and isinstance(leaf, ShapeDtypeStruct):
             rest = list(leaf.shape)
             del rest[dim]
             leaves[i], dims[i] = ShapeDtypeStruct(rest, leaf.dtype, weak_type=leaf.weak_type), None
-    return leaves, dims
+            whole[id(leaves[i])] = leaf, dim
+    return leaves, dims, whole
+
+
+def _type_of_batch(leaf: ShapeDtypeStruct, dim: int, size: int) -> ShapeDtypeStruct:
+    """Return the type of a batch of results for each of which a function returned a type.
+
+    Raises `TypeError` outside of traces, where an array would have to be repeated.
+    """
+    if not graph.is_tracing():
+        raise TypeError(
+            f"vmap: a result of shape {leaf.dtype.name}{[*leaf.shape]} of type {type(leaf)} is not a valid JAX type: it has no "
+            "values. Give it None in out_axes."
+        )
+    shape = [*leaf.shape]
+    shape.insert(dim if dim >= 0 else dim + len(shape) + 1, size)
+    return ShapeDtypeStruct(shape, leaf.dtype, weak_type=leaf.weak_type)
 
 
 def _connect(slices: Sequence[Any], arrays: Sequence[Array], dims: Sequence[int | None], size: int) -> None:
@@ -250,13 +272,20 @@ def _write_back(
 
 
 def _placed(
-    results: list[tuple[Tensor, int | None]], output: Output, out_axes: Any, size: int, fun: Callable[..., Any]
-) -> list[Any]:
-    if out_axes == 0 and type(out_axes) is int:
+    results: list[tuple[Tensor, int | None]], output: Output, out_axes: Any, size: int, fun: Callable[..., Any],
+    types: dict[int, tuple[ShapeDtypeStruct, int]],
+) -> list[Any]:  # fmt: skip
+    if out_axes == 0 and type(out_axes) is int and ShapeDtypeStruct not in map(type, output.leaves):
         return [tensor if dim == 0 else batch_front(tensor, dim, size) for tensor, dim in results]
     wanted = broadcast_prefix(out_axes, output.spec, "vmap out_axes", _is_none)
     placed = []
     for index, ((tensor, dim), target, array) in enumerate(zip(results, wanted, output.arrays, strict=True)):
+        leaf = output.leaves[index]
+        if isinstance(leaf, ShapeDtypeStruct):
+            batch, dim = types.get(id(leaf), (leaf, None))
+            if dim == target or target is not None:
+                placed.append(batch if dim == target else _type_of_batch(leaf, target, size))
+                continue
         if target is None:
             if dim is not None:
                 path, _ = tree.leaves_with_path(output.spec.unflatten(wanted), _is_none)[index]
@@ -265,7 +294,6 @@ def _placed(
                     f"result of {name_of(fun)} with shape {tuple(array.shape)} differs between examples. Give its axis in "
                     f"out_axes."
                 )
-            leaf = output.leaves[index]
             placed.append(tensor if isinstance(leaf, Array | Ref) else leaf)
             continue
         rank = array.ndim + 1
