@@ -140,11 +140,14 @@ _OF_JAXLIB = dict.fromkeys(("jaxlib._jax", "jaxlib.xla_client"), _RUNTIME)
 
 # Names of theirs that are called otherwise here.
 _RENAMED = {
+    "jax._src.core.JaxprEqnContext": ("jaxish._jaxprs.ir", "JaxprEqnContext"),
     "jax._src.dtypes.to_complex_dtype": ("jaxish._core.dtypes", "to_complex"),
     "jax._src.dtypes.to_floating_dtype": ("jaxish._core.dtypes", "to_floating"),
     "jax._src.dtypes.to_inexact_dtype": ("jaxish._core.dtypes", "to_inexact"),
-    "jax._src.mesh.get_concrete_mesh": ("jaxish.sharding", "get_mesh"),
+    "jax._src.mesh.get_concrete_mesh": ("jaxish._devices.meshes", "get_concrete_mesh"),
     "jax._src.lib.xla_client.XlaRuntimeError": ("jaxish.errors", "JaxRuntimeError"),
+    "jax._src.sharding_impls.UNSPECIFIED": ("jaxish._transforms.signature", "UNSPECIFIED"),
+    "jax._src.sharding_impls.canonicalize_sharding": ("jaxish._transforms.placement", "canonicalize_sharding"),
     "jax._src.tree_util.prefix_errors": ("jaxish._core.tree_differences", "prefix_errors"),
     "jax._src.tree_util._registry": ("jaxish._core.tree", "node_types"),
     "jax._src.typing.Array": ("jaxish", "Array"),

@@ -140,8 +140,15 @@ from jax._src.state.indexing import Slice
 from jax._src.pjit import auto_axes
 from jax._src.typing import Array, ArrayLike, DTypeLike
 from jax.experimental import pallas
-from jax._src.sharding_impls import NamedSharding
+from jax._src.sharding_impls import UNSPECIFIED, NamedSharding, canonicalize_sharding
 from jax._src.mesh import get_concrete_mesh, thread_resources
+mesh = jax.make_mesh((1, 1), ("a", "b"), axis_types=(jax.sharding.AxisType.Explicit, jax.sharding.AxisType.Auto))
+for given in (None, NamedSharding(mesh, jax.P("a")), NamedSharding(mesh, jax.P(None, "b")), jax.P("a"), 3):
+    try:
+        print(given is None, canonicalize_sharding(given, "f") is None)
+    except (TypeError, ValueError) as error:
+        print(type(error).__name__)
+print(jax.jit(lambda x: x, in_shardings=UNSPECIFIED)(1), type(core.JaxprEqnContext()).__name__)
 check_grads(jnp.sin, (1.0,), 2)
 for other in (jnp.float32(1 + 5e-7), jnp.float32(1 + 5e-6), jnp.bfloat16(1.007), jnp.ones(3, "int8"), jnp.ones(1, "int8"), 1.0):
     try:

@@ -318,7 +318,9 @@ def test_the_mesh_in_force():
 
     agree(program)
     agree(lambda jax: jax.set_mesh(3))
-    agree(lambda jax: jax.jit(lambda x: (jax.set_mesh(_meshes(jax)[0]), x)[1])(X))
+    for transform in ("jit", "vmap", "make_jaxpr"):
+        agree(lambda jax: getattr(jax, transform)(lambda x: (jax.set_mesh(_meshes(jax)[0]), x)[1])(X))
+        agree(lambda jax: getattr(jax, transform)(lambda x: (jax.sharding.get_mesh(), x)[1])(X))
 
 
 ABSTRACT = {

@@ -294,7 +294,7 @@ class set_mesh:
                 f"mesh {mesh} contains manual axes which is not allowed when using `jax.set_mesh`. Please use "
                 "`jax.shard_map` to enter into `Manual` mode instead."
             )
-        if graph.is_tracing():
+        if not graph.is_plain_evaluation():
             raise ValueError("`set_mesh` can only be used outside of `jax.jit`; enter the mesh before the call.")
         self._before = _swap(mesh=mesh).mesh
         when_set()
@@ -324,7 +324,16 @@ def mesh_set() -> Mesh | None:
 
 
 def get_mesh() -> Mesh:
-    """Return the mesh in force: an empty one where none was set."""
+    """Return the mesh in force: an empty one where none was set. Raises `ValueError` inside a transformed function."""
+    if not graph.is_plain_evaluation():
+        raise ValueError(
+            "`get_mesh` can only be used outside of `jax.jit`. Maybe you want `jax.sharding.get_abstract_mesh()`?"
+        )
+    return get_concrete_mesh()
+
+
+def get_concrete_mesh() -> Mesh:
+    """Return the mesh in force, inside transformed functions, too."""
     return _in_force().mesh or _EMPTY
 
 

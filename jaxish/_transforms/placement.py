@@ -250,6 +250,12 @@ def explicit_sharding(given: Any, function: str) -> NamedSharding:
     return given
 
 
+def canonicalize_sharding(sharding: Any, api_name: str, check_mesh_consistency: bool = True) -> NamedSharding | None:
+    """Return the sharding that an argument means, as `explicit_sharding` does; None, or one on no mesh, means none."""
+    is_none = sharding is None or (isinstance(sharding, NamedSharding) and sharding.mesh.empty)
+    return None if is_none else explicit_sharding(sharding, api_name)
+
+
 @dataclass(frozen=True)
 class Placement:
     """How arguments and results of a jitted function lie over devices: prefixes of their pytrees; None: as they come.
