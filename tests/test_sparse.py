@@ -25,6 +25,7 @@ M, N, C, E, Q = (sparse_values(*s) for s in ((4, 5), (5, 3), (2, 4, 5), (2, 5, 3
 D, R, F = (RNG.normal(size=s).astype(np.float32) for s in ((5, 3), (5, 3, 6), (3, 4, 5, 2)))
 V = RNG.normal(size=5).astype(np.float32)
 DEFINITE = (scipy.sparse.random(20, 20, 0.2, rng=0) + 3 * scipy.sparse.eye(20)).tocsr().astype(np.float32)
+INFO = jax.experimental.sparse.coo.COOInfo(M.shape)
 LAYOUTS = [(0, 0), (1, 0), (0, 2), (1, 1)]
 
 
@@ -346,6 +347,29 @@ def test_largest_eigenvalues() -> None:
             for arguments in ("M @ M.T, M[:, :0]", "M @ M.T, M[:, :2]", "jnp.eye(20), jnp.ones((20, 2), 'float16')")
         )
     )  # fmt: skip
+
+
+def test_primitives_of_matrices() -> None:
+    coo, csr = (f"*s.{c}.fromdense(M, nse=20).tree_flatten()[0]" for c in ("COO", "CSR"))
+    info = "spinfo=INFO"
+    check(
+        f"s.coo_todense_p.bind({coo}, {info})",
+        f"s.csr_todense_p.bind({csr}, shape=M.shape)",
+        "s.coo_fromdense_p.bind(M, nse=9, index_dtype='int32')",
+        "s.csr_fromdense_p.bind(M, nse=9, index_dtype='int32')",
+        *(
+            f"s.{p}_mat{kind}_p.bind({arrays}, {dense}, {shape}, transpose={turned})"
+            for p, arrays, shape in (("coo", coo, info), ("csr", csr, "shape=M.shape"))
+            for kind, dense, turned in (
+                ("vec", "V", False),
+                ("vec", "V[:4]", True),
+                ("mat", "D", False),
+                ("mat", "D[:4]", True),
+            )
+        ),
+        "[len(str(p)) for p in (s.coo_todense_p, s.csr_matvec_p)]",
+        f"l.jit(l.grad(lambda v: s.csr_matvec_p.bind({csr}, v, shape=M.shape, transpose=False).sum()))(V)",
+    )
 
 
 # --------------------------------------------------------------------------------------------------------- public paths

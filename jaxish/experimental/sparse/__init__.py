@@ -56,4 +56,12 @@ from ..._experimental.sparse.shapes import bcoo_transpose as bcoo_transpose
 from ..._experimental.sparse.shapes import bcoo_update_layout as bcoo_update_layout
 from ..._experimental.sparse.sparsify import SparseTracer as SparseTracer
 from ..._experimental.sparse.sparsify import sparsify as sparsify
+from ..._experimental.sparse.vocabulary import coo_fromdense_p as coo_fromdense_p
+from ..._experimental.sparse.vocabulary import coo_matmat_p as coo_matmat_p
+from ..._experimental.sparse.vocabulary import coo_matvec_p as coo_matvec_p
+from ..._experimental.sparse.vocabulary import coo_todense_p as coo_todense_p
+from ..._experimental.sparse.vocabulary import csr_fromdense_p as csr_fromdense_p
+from ..._experimental.sparse.vocabulary import csr_matmat_p as csr_matmat_p
+from ..._experimental.sparse.vocabulary import csr_matvec_p as csr_matvec_p
+from ..._experimental.sparse.vocabulary import csr_todense_p as csr_todense_p
 from . import linalg as linalg
