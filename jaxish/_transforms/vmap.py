@@ -236,14 +236,14 @@ def _of_elements(
             rest = list(leaf.shape)
             del rest[dim]
             leaves[i], dims[i] = ShapeDtypeStruct(rest, leaf.dtype, weak_type=leaf.weak_type), None
-            whole[id(leaves[i])] = leaf, dim
+            whole[id(leaves[i])] = leaf, dim % len(leaf.shape)
     return leaves, dims, whole
 
 
 def _type_of_batch(leaf: ShapeDtypeStruct, dim: int, size: int) -> ShapeDtypeStruct:
     """Return the type of a batch of results for each of which a function returned a type.
 
-    Raises `TypeError` outside of traces, where an array would have to be repeated.
+    Raises `TypeError` outside of traces, where an array would have to be repeated, `ValueError` for an axis out of range.
     """
     if not graph.is_tracing():
         raise TypeError(
@@ -251,7 +251,9 @@ def _type_of_batch(leaf: ShapeDtypeStruct, dim: int, size: int) -> ShapeDtypeStr
             "values. Give it None in out_axes."
         )
     shape = [*leaf.shape]
-    shape.insert(dim if dim >= 0 else dim + len(shape) + 1, size)
+    if not 0 <= dim <= len(shape):
+        raise ValueError(f"axis {dim} is out of bounds for array of dimension {len(shape) + 1}: check vmap's out_axes")
+    shape.insert(dim, size)
     return ShapeDtypeStruct(shape, leaf.dtype, weak_type=leaf.weak_type)
 
 
@@ -283,8 +285,13 @@ def _placed(
         leaf = output.leaves[index]
         if isinstance(leaf, ShapeDtypeStruct):
             batch, dim = types.get(id(leaf), (leaf, None))
-            if dim == target or target is not None:
-                placed.append(batch if dim == target else _type_of_batch(leaf, target, size))
+            rank = len(leaf.shape) + 1
+            target = target + rank if target is not None and -rank <= target < 0 else target
+            if dim == target:
+                placed.append(batch)
+                continue
+            if target is not None:
+                placed.append(_type_of_batch(leaf, target, size))
                 continue
         if target is None:
             if dim is not None:
