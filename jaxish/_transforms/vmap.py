@@ -240,20 +240,26 @@ def _of_elements(
     return leaves, dims, whole
 
 
-def _type_of_batch(leaf: ShapeDtypeStruct, dim: int, size: int) -> ShapeDtypeStruct:
-    """Return the type of a batch of results for each of which a function returned a type.
+def _type_of_batch(
+    leaf: ShapeDtypeStruct, axis: int, size: int, given: ShapeDtypeStruct | None = None, dim: int | None = None
+) -> ShapeDtypeStruct:
+    """Return the type of a batch of results for each of which a function returned a type; what was `given` along that axis.
 
     Raises `TypeError` outside of traces, where an array would have to be repeated, `ValueError` for an axis out of range.
     """
+    rank = len(leaf.shape) + 1
+    axis += rank if -rank <= axis < 0 else 0
+    if given is not None and axis == dim:
+        return given
     if not graph.is_tracing():
         raise TypeError(
             f"vmap: a result of shape {leaf.dtype.name}{[*leaf.shape]} of type {type(leaf)} is not a valid JAX type: it has no "
             "values. Give it None in out_axes."
         )
+    if not 0 <= axis < rank:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {rank}: check vmap's out_axes")
     shape = [*leaf.shape]
-    if not 0 <= dim <= len(shape):
-        raise ValueError(f"axis {dim} is out of bounds for array of dimension {len(shape) + 1}: check vmap's out_axes")
-    shape.insert(dim, size)
+    shape.insert(axis, size)
     return ShapeDtypeStruct(shape, leaf.dtype, weak_type=leaf.weak_type)
 
 
@@ -284,14 +290,9 @@ def _placed(
     for index, ((tensor, dim), target, array) in enumerate(zip(results, wanted, output.arrays, strict=True)):
         leaf = output.leaves[index]
         if isinstance(leaf, ShapeDtypeStruct):
-            batch, dim = types.get(id(leaf), (leaf, None))
-            rank = len(leaf.shape) + 1
-            target = target + rank if target is not None and -rank <= target < 0 else target
-            if dim == target:
-                placed.append(batch)
-                continue
+            given, dim = types.get(id(leaf), (None, None))
             if target is not None:
-                placed.append(_type_of_batch(leaf, target, size))
+                placed.append(_type_of_batch(leaf, target, size, given, dim))
                 continue
         if target is None:
             if dim is not None:
