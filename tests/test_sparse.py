@@ -8,6 +8,7 @@ import jax.experimental.sparse
 import numpy as np
 import pytest
 import scipy.sparse
+from jax.experimental.sparse.coo import COOInfo
 
 import jaxish
 import jaxish.experimental.sparse
@@ -25,7 +26,7 @@ M, N, C, E, Q = (sparse_values(*s) for s in ((4, 5), (5, 3), (2, 4, 5), (2, 5, 3
 D, R, F = (RNG.normal(size=s).astype(np.float32) for s in ((5, 3), (5, 3, 6), (3, 4, 5, 2)))
 V = RNG.normal(size=5).astype(np.float32)
 DEFINITE = (scipy.sparse.random(20, 20, 0.2, rng=0) + 3 * scipy.sparse.eye(20)).tocsr().astype(np.float32)
-INFO = jax.experimental.sparse.coo.COOInfo(M.shape)
+INFO = COOInfo(M.shape)
 LAYOUTS = [(0, 0), (1, 0), (0, 2), (1, 1)]
 
 
