@@ -792,3 +792,33 @@ def test_rules_that_ask_which_lane_they_are_in(within):
         return [h(XS) for h in (j.grad(mapped), j.jit(j.grad(mapped)), one, j.jit(one))]
 
     agree(program, rtol=1e-5)
+
+
+def closing_over(jax, weight):
+    """Return a function whose rule, which is wrong for the weight, closes over it."""
+    f = jax.custom_vjp(lambda x: x * weight)
+    f.defvjp(lambda x: (x * weight, None), lambda _, ct: (ct * weight,))
+    return f
+
+
+WITHIN = {
+    "itself": lambda jax, f, x: f(x),
+    "jit": lambda jax, f, x: jax.jit(f)(x),
+    "vmap": lambda jax, f, x: jax.vmap(f)(jax.numpy.stack([x, x])).sum(),
+    "a branch": lambda jax, f, x: jax.lax.cond(x > 0, f, lambda x: x, x),
+    "a fixed branch": lambda jax, f, x: jax.lax.switch(0, [f, lambda x: x], x),
+    "scan": lambda jax, f, x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+    "checkpoint": lambda jax, f, x: jax.checkpoint(f)(x),
+}
+
+
+@pytest.mark.parametrize("within", WITHIN)
+def test_what_a_rule_closes_over_is_not_differentiated(within):
+    function = lambda jax: lambda w, x: WITHIN[within](jax, closing_over(jax, w), x)
+    agree(lambda jax: jax.grad(function(jax), 1)(2.0, 3.0))
+    for library, refused in ((jax, Exception), (jaxish, jaxish.errors.UnexpectedTracerError)):
+        for place in (0, (0, 1)):
+            gradient = library.grad(function(library), place)
+            for run in (gradient, library.jit(gradient)):
+                with pytest.raises(refused):
+                    run(2.0, 3.0)

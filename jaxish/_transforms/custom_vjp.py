@@ -81,6 +81,7 @@ class CustomVJPCall(Primitive):
         level = differentiating_level()
         if level is not None:
             arguments = inputs[self.captured :]
+            _check_closure(inputs[: self.captured], level[0], self.function_name)
             forward = self.forward(_perturbed(arguments, level))
             results, written, _ = forward.apply(arguments, level[0])
             if not all(isinstance(source, int) for source in self.written) or not written.keys() <= {*self.written}:
@@ -95,6 +96,16 @@ class CustomVJPCall(Primitive):
 def _perturbed(arguments: Sequence[Tensor], level: tuple[int, bool]) -> tuple[bool, ...]:
     """Return which arguments a level, of which is known whether it goes in reverse, differentiates."""
     return tuple(not level[1] or is_tracked(t, level[0]) for t in arguments)
+
+
+def _check_closure(captured: Sequence[Tensor], level: int, function_name: str) -> None:
+    """Raise `UnexpectedTracerError` where a level differentiates what a function or its forward rule closes over."""
+    if any(is_perturbed(t, level) for t in captured):
+        raise errors.UnexpectedTracerError(
+            f"Detected differentiation of the custom_vjp function {function_name} with respect to a value that it closes "
+            "over. That is not supported, as its rule says nothing of it: pass the value as an argument "
+            "(jax.closure_convert does so)."
+        )
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,7 @@ class _ForwardRule:
         """
         given = dict(zip(self.handles, arguments[len(arguments) - len(self.handles) :], strict=True))
         captured = self.program.closure((), given)
+        _check_closure(captured, level, self.function_name)
         call = Forward(self.body, self.count, self.rule, level, Inline, self.function_name, by_user=True)
         inputs = [*captured, *arguments]
         found = call(*inputs)
