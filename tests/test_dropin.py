@@ -148,6 +148,13 @@ for given in (None, NamedSharding(mesh, jax.P("a")), NamedSharding(mesh, jax.P(N
         print(given is None, canonicalize_sharding(given, "f") is None)
     except (TypeError, ValueError) as error:
         print(type(error).__name__)
+with jax.set_mesh(mesh):
+    for spec, check in ((jax.P("a"), True), (jax.P("c"), False), (jax.P("c"), True)):
+        other = mesh if spec == jax.P("a") else jax.make_mesh((1,), ("c",), axis_types=(jax.sharding.AxisType.Explicit,))
+        try:
+            print(canonicalize_sharding(NamedSharding(other, spec), "f", check) is None)
+        except ValueError as error:
+            print(str(error).partition(" {")[0][:12])
 print(jax.jit(lambda x: x, in_shardings=UNSPECIFIED)(1), type(core.JaxprEqnContext()).__name__)
 check_grads(jnp.sin, (1.0,), 2)
 for other in (jnp.float32(1 + 5e-7), jnp.float32(1 + 5e-6), jnp.bfloat16(1.007), jnp.ones(3, "int8"), jnp.ones(1, "int8"), 1.0):

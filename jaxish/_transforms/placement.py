@@ -251,9 +251,20 @@ def explicit_sharding(given: Any, function: str) -> NamedSharding:
 
 
 def canonicalize_sharding(sharding: Any, api_name: str, check_mesh_consistency: bool = True) -> NamedSharding | None:
-    """Return the sharding that an argument means, as `explicit_sharding` does; None, or one on no mesh, means none."""
-    is_none = sharding is None or (isinstance(sharding, NamedSharding) and sharding.mesh.empty)
-    return None if is_none else explicit_sharding(sharding, api_name)
+    """Return the sharding that an argument means, as `explicit_sharding` does; None, or one on no mesh, means none.
+
+    Raises `ValueError`, too, where another mesh is in force and `check_mesh_consistency`, unless axes of both are all auto.
+    """
+    if sharding is None or (isinstance(sharding, NamedSharding) and sharding.mesh.empty):
+        return None
+    found, mesh = explicit_sharding(sharding, api_name), meshes.mesh_in_force()
+    if mesh is None or not check_mesh_consistency or mesh.abstract_mesh == found.mesh.abstract_mesh:
+        return found
+    if not (mesh.are_all_axes_auto and found.mesh.are_all_axes_auto):
+        raise ValueError(
+            f"Context mesh {mesh.abstract_mesh} should match the mesh of sharding {found.mesh.abstract_mesh} passed to {api_name}."
+        )
+    return found
 
 
 @dataclass(frozen=True)
