@@ -37,6 +37,14 @@ from .flat import (
 from .program import Program, trace_program, types_key
 
 
+def differentiated_closure(kind: str, function_name: str) -> errors.UnexpectedTracerError:
+    """Return the error for a function that closes over what is differentiated, of which its rule says nothing."""
+    return errors.UnexpectedTracerError(
+        f"Detected differentiation of the {kind} function {function_name} with respect to a value that it closes over. That "
+        "is not supported: pass the value as an argument (jax.closure_convert does so)."
+    )
+
+
 def is_transforming() -> bool:
     """Tell whether a functorch level or a trace is active in this thread."""
     return functorch.peek_interpreter_stack() is not None or graph.is_tracing()

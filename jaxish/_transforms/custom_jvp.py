@@ -23,6 +23,7 @@ from .custom_function import (
     SymbolicZero,
     concrete_level,
     difference,
+    differentiated_closure,
     is_transforming,
     taken_out,
     tangent_argument,
@@ -79,10 +80,7 @@ class CustomJVPCall(ByRule):
 
     def _check_closure(self, tangents: Sequence[Tensor | None]) -> None:
         if any(t is not None for t in tangents[: self.captured]):
-            raise errors.UnexpectedTracerError(
-                f"Detected differentiation of the custom_jvp function {self.function_name} with respect to a value "
-                "that it closes over. That is not supported: pass the value as an argument."
-            )
+            raise differentiated_closure("custom_jvp", self.function_name)
 
 
 class _Called(ByRule):

@@ -26,6 +26,7 @@ from .custom_function import (
     SymbolicZero,
     concrete_level,
     difference,
+    differentiated_closure,
     is_transforming,
     one_level_out,
     taken_out,
@@ -101,11 +102,7 @@ def _perturbed(arguments: Sequence[Tensor], level: tuple[int, bool]) -> tuple[bo
 def _check_closure(captured: Sequence[Tensor], level: int, function_name: str) -> None:
     """Raise `UnexpectedTracerError` where a level differentiates what a function or its forward rule closes over."""
     if any(is_perturbed(t, level) for t in captured):
-        raise errors.UnexpectedTracerError(
-            f"Detected differentiation of the custom_vjp function {function_name} with respect to a value that it closes "
-            "over. That is not supported, as its rule says nothing of it: pass the value as an argument "
-            "(jax.closure_convert does so)."
-        )
+        raise differentiated_closure("custom_vjp", function_name)
 
 
 @dataclass(frozen=True)
