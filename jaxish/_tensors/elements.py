@@ -280,12 +280,13 @@ def _put_along(
     dims: Sequence[int],
 ) -> Tensor:  # fmt: skip
     """Do as `put_elements` along these dimensions."""
-    before, count = dims[0], len(dims)
-    batch = broadcast_shape(*(i.shape for i in indices))
-    is_few = _FEW_OF * math.prod(batch) <= math.prod(operand.shape[d] for d in dims)
-    pays = operand.numel() >= _LARGE and (graph.tracing or is_few)
-    if not (before and pays and list(dims) == list(range(before, before + count))):
+    before = dims[0]
+    lie_together = list(dims) == list(range(before, before + len(dims)))
+    if not (
+        before and operand.numel() >= _LARGE and lie_together and (graph.tracing or _are_few(indices, operand, dims))
+    ):
         return _back(_put_elements(_in_front(operand, dims), indices, updates, combine, mode, unique), dims)
+    batch = broadcast_shape(*(i.shape for i in indices))
     rest = [n for d, n in enumerate(operand.shape) if d not in dims]
     updates = expanded(updates, (*batch, *rest)).movedim(
         tuple(range(len(batch), len(batch) + before)), tuple(range(before))
@@ -296,6 +297,11 @@ def _put_along(
 # Of a large tensor that is copied with another dimension in front, the copy takes most of the time. Updates where they lie
 # take less if they are compiled, or of one in so many elements. Small ones may be rows that a loop updates in place.
 _LARGE, _FEW_OF = 1 << 16, 4
+
+
+def _are_few(indices: Sequence[Tensor], operand: Tensor, dims: Sequence[int]) -> bool:
+    updates = math.prod(broadcast_shape(*(i.shape for i in indices)))
+    return _FEW_OF * updates <= math.prod(operand.shape[d] for d in dims)
 
 
 def _put_elements(
