@@ -95,6 +95,16 @@ def test_options_of_products():
     )
 
 
+# Axes of one name and two sizes.
+OF_ONE_NAME = [
+    ("aab->ab", (1, 3, 2)),
+    ("aab->ab", (3, 1, 2)),
+    ("aaaa->a", (3, 1, 3, 3)),
+    ("abab->", (1, 3, 3, 1)),
+    ("aa,aa->a", (1, 3), (3, 3)),
+    ("aab,cb->ac", (1, 3, 1), (2, 3)),
+    ("aa,aa,a->a", (1, 3), (3, 3), (1,)),
+]
 EINSUMS = [
     ("ij,jk->ik", (2, 3), (3, 4)),
     ("ij,jk", (2, 3), (3, 4)),
@@ -118,13 +128,7 @@ EINSUMS = [
     ("ijk->ij", (2, 3)),
     ("ij,kj->", (2, 1), (4, 3)),
     ("...qhgd,...kh1d->...hgqk", (2, 3, 2, 2, 3), (2, 4, 2, 1, 3)),
-    ("aab->ab", (1, 3, 2)),  # axes of one name and two sizes
-    ("aab->ab", (3, 1, 2)),
-    ("aaaa->a", (3, 1, 3, 3)),
-    ("abab->", (1, 3, 3, 1)),
-    ("aa,aa->a", (1, 3), (3, 3)),
-    ("aab,cb->ac", (1, 3, 1), (2, 3)),
-    ("aa,aa,a->a", (1, 3), (3, 3), (1,)),
+    *OF_ONE_NAME,
 ]
 
 
@@ -172,13 +176,7 @@ PRODUCTS = [
     ("ijk,jl->l", (2, 3, 4), (3, 5)),
     ("i,j->ij", (2,), (3,)),
     ("...qhgd,...kh1d->...hgqk", (2, 3, 2, 2, 3), (2, 4, 2, 1, 3)),
-    ("aab->ab", (1, 3, 2)),  # axes of one name and two sizes
-    ("aab->ab", (3, 1, 2)),
-    ("aaaa->a", (3, 1, 3, 3)),
-    ("abab->", (1, 3, 3, 1)),
-    ("aa,aa->a", (1, 3), (3, 3)),
-    ("aab,cb->ac", (1, 3, 1), (2, 3)),
-    ("aa,aa,a->a", (1, 3), (3, 3), (1,)),
+    *OF_ONE_NAME,
 ]
 
 

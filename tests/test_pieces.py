@@ -634,7 +634,7 @@ def test_the_greatest_of_many_rows(rows, size, count, dtype, compiled):
     x = np.clip(x * 100, -300, 300).astype(dtype if dtype != "bfloat16" else "float32")
 
     def program(xp):
-        function = lambda x: (*xp.lax.top_k(x, count), xp.lax.top_k(-x, 1)[0])
+        function = lambda x: (*xp.lax.top_k(x, count), xp.lax.top_k(-x, 1)[0], *xp.lax.top_k(x.T, 2, axis=0))
         return xp.jit(function)(xp.numpy.asarray(x, dtype))
 
     agree(program)

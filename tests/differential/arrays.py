@@ -225,16 +225,21 @@ def defined(name: str, arguments: Iterable[str], lines: list[str], result: str) 
     return f"def {name}({', '.join(arguments)}):\n" + textwrap.indent("\n".join([*lines, f"return {result}"]), "    ")
 
 
+def drawn_shapes(r: random.Random, sizes: Sequence[int], odd: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield shapes of up to three dimensions of the same three sizes, of which one may be an odd one, or 1 in their place."""
+    chosen = [r.choice(sizes) for _ in range(3)]
+    if r.random() < 0.2:
+        chosen[r.randrange(3)] = r.choice(odd)
+    while True:
+        dims = sorted(r.sample(range(3), r.choice((0, 1, 1, 2, 2, 3))))
+        yield tuple(chosen[d] if r.random() < 0.9 else 1 for d in dims)
+
+
 def draw(seed: int) -> Drawn:
     """Return the program of this number."""
     r, is_smooth = random.Random(seed), seed % 2 == 1
-    sizes = [r.choice(SIZES) for _ in range(3)]
-    if r.random() < 0.2:
-        sizes[r.randrange(3)] = r.choice((130, 257, 600))
-    arguments = []
-    for kind in "fffiib":
-        dims = sorted(r.sample(range(3), r.choice((0, 1, 1, 2, 2, 3))))
-        arguments.append((kind, tuple(sizes[d] if r.random() < 0.9 else 1 for d in dims)))
+    shapes = drawn_shapes(r, SIZES, (130, 257, 600))
+    arguments = [(kind, next(shapes)) for kind in "fffiib"]
     known = {f"x{i}": jax.ShapeDtypeStruct(shape, Body.dtypes[kind]) for i, (kind, shape) in enumerate(arguments)}
     body = Body(r, is_smooth, known)
     body.extend(r.choice((4, 8, 14)))

@@ -215,14 +215,9 @@ class Body(arrays.Body):
 def draw(seed: int) -> Drawn:
     """Return the program of this number."""
     r, is_wide = random.Random(seed), seed % 4 == 3
-    sizes = [r.choice(SIZES) for _ in range(3)]
-    if r.random() < 0.2:
-        sizes[r.randrange(3)] = r.choice((0, 0, 130))
-    arguments = []
-    for kind in "fffiiibc":
-        dims = sorted(r.sample(range(3), r.choice((0, 1, 1, 2, 2, 3))))
-        dtypes = KINDS[kind] + (WIDE.get(kind, ()) * 2 if is_wide else ())
-        arguments.append((r.choice(dtypes), tuple(sizes[d] if r.random() < 0.9 else 1 for d in dims)))
+    shapes = arrays.drawn_shapes(r, SIZES, (0, 0, 130))
+    dtypes = [KINDS[kind] + (WIDE.get(kind, ()) * 2 if is_wide else ()) for kind in "fffiiibc"]
+    arguments = [(r.choice(chosen), next(shapes)) for chosen in dtypes]
     with jax.enable_x64(is_wide):
         known = {f"x{i}": jax.ShapeDtypeStruct(shape, dtype) for i, (dtype, shape) in enumerate(arguments)}
         body = Body(r, [dtype for dtype, _ in arguments], known)
