@@ -12,7 +12,9 @@ import jaxish
 from jaxish._compile import (
     executable,
     loop_blocks,
+    loop_columns,
     loop_compiler,
+    loop_nodes,
     loop_products,
     loop_ranges,
     loop_sources,
@@ -31,6 +33,9 @@ def small_blocks(request, monkeypatch):
     monkeypatch.setattr(loop_blocks, "_IN_BLOCK", 7)
     monkeypatch.setattr(loop_blocks, "_FEW", 8)
     monkeypatch.setattr(loop_blocks, "_SHARED_OUT", 64)
+    monkeypatch.setattr(loop_columns, "_IN_BLOCK", 5)
+    monkeypatch.setattr(loop_columns, "_FEW", 2)
+    monkeypatch.setattr(loop_nodes, "_MANY", 8)
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield
@@ -188,7 +193,57 @@ def masked(xp):
     return function
 
 
+def across(xp):
+    """What is folded and accumulated along other dimensions than the last."""
+
+    def function(x):
+        y, three = x * 2 + 1, x[:, None] * xp.numpy.arange(1, 4, dtype="float32")[:, None] - 1
+        sums = [y.sum(0), three.mean((0, 1)), three.min(1), (three * 2).sum((0, 2)), three.transpose(2, 0, 1).max(1)]
+        turned = [
+            y.T.sum(1),
+            y.T[1:].prod(1),
+            xp.numpy.isnan(three.swapaxes(0, 2)).any(2),
+            three.transpose(2, 1, 0).sum(-1),
+        ]
+        places = [
+            xp.numpy.argmax(y, 0),
+            xp.numpy.argmin(three, 1),
+            xp.numpy.argmax(three.T, 0),
+            xp.numpy.argmax(y[None], -1),
+        ]
+        running = [
+            xp.numpy.cumsum(y, 0),
+            xp.numpy.cumsum(three * 0.5, 1),
+            xp.lax.cummax(y.T, axis=0),
+            xp.lax.cummin(three, axis=2),
+        ]
+        return (
+            *sums,
+            *turned,
+            *places,
+            *running,
+            xp.lax.cumprod(three, axis=0),
+            xp.lax.cumlogsumexp(y, axis=0, reverse=True),
+        )
+
+    return function
+
+
+def read_often(xp):
+    """What is computed again wherever it is read, and what is stored."""
+
+    def function(x):
+        a = x - x.mean(0)
+        b = a * x[0] + 1
+        c = xp.numpy.where(b > 0, b * a, b - 0.5)
+        return a * b, (a**2).sum(1), (b * c).sum(0), c.max(0) + a[0], b @ a.T, (c - a)[::-1], xp.numpy.cumsum(b, 1)
+
+    return function
+
+
 PROGRAMS = [
+    across,
+    read_often,
     masked,
     side_by_side,
     of_neighbours,
@@ -214,10 +269,12 @@ def test_programs_in_blocks(program, shape):
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name, number", [("_MOST_LOCAL", 64), ("_IN_BLOCK", 30), ("_MOST_IN_ROW", 20)])
+@pytest.mark.parametrize("name, number", [("_MOST_LOCAL", 64), ("_IN_BLOCK", 30), ("MOST_IN_ROW", 20)])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_programs_by_other_bounds(program, name, number, monkeypatch):
-    monkeypatch.setattr(loop_blocks, name, number)
+    for module in (loop_blocks, loop_columns):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, number)
     check(program, RANDOM.normal(size=(10, 26)).astype(np.float32))
 
 

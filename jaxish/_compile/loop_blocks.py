@@ -11,13 +11,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .loop_columns import MOST_IN_ROW
 from .loop_operators import C_TYPES
 from .loop_ranges import has_tests
 from .loop_values import in_one_loop
 
 _IN_BLOCK = 2048  # elements of an array: a processor's first cache holds some arrays of a block
 _TALL = 16  # times as many rows has a block of which nothing is kept
-_MOST_IN_ROW = 8 * _IN_BLOCK
 _FEW = 4 * _IN_BLOCK  # elements, for which blocks are not worth it
 _SHARED_OUT = 1 << 17  # elements that are computed, from which on it pays to start threads
 _SHARED_PRODUCTS = 1 << 20  # multiplications of many matrices
@@ -29,7 +29,9 @@ _INNER = re.compile(r"for \(int (i\d+) = 0; \1 < (\d+); \+\+\1\) ")
 _STORE = re.compile(r"(\w+)\[([^\[\]]*)\] = ")
 _ALSO = re.compile(r", \w+\[[^\[\]]*\] = ")  # other elements of the row that a statement sets
 _SHARE = "#pragma omp parallel for num_threads(threads) if(threads > 1)"  # what the loop that follows does
+_IN_COLUMNS = re.compile(r"for \(int block = 0; block < \d+; \+\+block\) \{ const int first = block % \d+ \* (\d+);")
 _OF_EACH = re.compile(r"for \(int (n\d+) = 0; \1 < (\d+); \+\+\1\) product<\w+, (\d+), (\d+), (\d+)\b")
+_SORT = re.compile(r"for \(int (n\d+) = 0; \1 < (\d+); \+\+\1\) sort\w*<\w+, (\d+), (\d+)\b")
 _COUNT = re.compile(r"(?:; \w+ < |\b(?:folded|place_of_most)<)(\d+)")
 _LAMBDA = r"\[\][^{]*\{[^}]*\}"
 _FOLD = re.compile(rf"(\w+)\[0\] = folded<(\d+)>\((.*?), ({_LAMBDA}), EACH \{{ return (.*); \}}\)(.*);")
@@ -84,6 +86,7 @@ def blocked(lines: Sequence[str]) -> Blocks:
         if member is None or not group.takes(member):
             found += [*before, *_shared(line), line]
             rest += sum(map(_work_across, before))
+            within += _work_in_columns(line) + _work_of_sort(line)
             rest += 0 if member is not None and member.work < _FEW else _work_across(line)
             before = []
     end(len(lines))
@@ -91,7 +94,9 @@ def blocked(lines: Sequence[str]) -> Blocks:
 
 
 def _shared(line: str) -> list[str]:
-    """Return what has threads share a statement, if it multiplies many matrices."""
+    """Return what has threads share a statement, if it goes by columns or multiplies many matrices, and does much."""
+    if _work_in_columns(line) >= _SHARED_OUT:
+        return [_SHARE]
     found = _OF_EACH.match(line)
     _, count, *sizes = found.groups() if found else (None, 0)
     return [_SHARE] if int(count) > 1 and int(count) * math.prod(map(int, sizes)) >= _SHARED_PRODUCTS else []
@@ -116,6 +121,19 @@ def _may_come_before(line: str, group: "_Group") -> bool:
     return bool(_NUMBER.fullmatch(line) or _ARRAY.fullmatch(line)) and not any(_uses(line, group.made))
 
 
+def _work_in_columns(line: str) -> int:
+    """Return how many elements a statement reads or sets that goes over blocks of columns."""
+    columns = _IN_COLUMNS.match(line)
+    return _work(line) * int(columns[1]) if columns else 0
+
+
+def _work_of_sort(line: str) -> int:
+    """Return how many elements a statement that sorts compares, which takes others as long."""
+    found = _SORT.match(line)
+    _, count, *sizes = found.groups() if found else (None, 0, 0, 0)
+    return int(count) * math.prod(map(int, sizes)) * int(sizes[0]).bit_length()
+
+
 def _work_across(line: str) -> int:
     """Return how much a statement that is in no block does that others may do in fewer passes over memory.
 
@@ -123,7 +141,9 @@ def _work_across(line: str) -> int:
     and parts of an array that lie in memory are copied.
     """
     is_copy = _COPY.fullmatch(line) and not _goes_across(line, _INNER.findall(line))
-    return 0 if line.startswith("for (int e0 ") or _START.fullmatch(line) or is_copy else _work(line)
+    return (
+        0 if line.startswith(("for (int e0 ", "for (int block ")) or _START.fullmatch(line) or is_copy else _work(line)
+    )
 
 
 def _work(line: str) -> int:
@@ -336,7 +356,7 @@ def _goes_across(value: str, inner: Sequence[tuple[str, str]]) -> bool:
         return False
     name, count = inner[-1]
     strides = re.findall(rf"\({name}\)\*(\d+)\+[^\[\]]*\bi\d+\]", value)
-    return any(int(stride) * int(count) > _MOST_IN_ROW for stride in strides)
+    return any(int(stride) * int(count) > MOST_IN_ROW for stride in strides)
 
 
 def _with_rows(line: str) -> str:
@@ -346,6 +366,10 @@ def _with_rows(line: str) -> str:
     """
     while (outer := _OUTER.match(line)) and (inner := _INNER.match(line, outer.end())):
         body, name, count = line[inner.end() :], inner[1], int(inner[2])
+        if outer[1] == "1" and not any(_uses(body, ["i0"])):
+            body = re.sub(rf"\b{name}\b", "i0", body)
+            line = f"for (int i0 = 0; i0 < {count}; ++i0) {body}"
+            continue
         pair = re.compile(rf"\(i0\)\*(\d+)\+(?:\({name}\)\*(\d+)\b|{name}\b)")
         places = list(pair.finditer(body))
         is_one = all(int(p[1]) == count * int(p[2] or 1) for p in places)
@@ -378,7 +402,7 @@ class _Group:
         rows = math.gcd(self.rows, member.count)
         fits = rows in (self.rows, member.count) if self.members else member.work >= _FEW
         made, largest = {**self.made, member.target: member.size}, max(self.largest, member.work)
-        is_small = not self.members or largest <= _MOST_IN_ROW * rows
+        is_small = not self.members or largest <= MOST_IN_ROW * rows
         if not fits or not is_small or (isinstance(member, _Columns) and member.width > _IN_BLOCK):
             return False
         readers = [] if member.target in self.made else self.members

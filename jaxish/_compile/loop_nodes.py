@@ -57,6 +57,8 @@ SEVERAL: dict[str, Callable[..., list[Value]]] = {
 
 _ROOM_OF_CALL = 16  # arrays as large as a matrix that is factorized, in a step that may hold no more
 _SHORT = 200  # characters of an expression that is computed more than once
+_CHEAP = 140  # of one that takes less time than to store it and read it again
+_MANY = 1 << 13  # elements, which are not all in the first cache when they are read again
 _DEEP = 60  # expressions within each other: each is written by a call of Python or three
 _LONG = 4000  # of one that is stored: what is set in, or reshaped, is read at places that are written out each time
 _WORK_OF_CALL = 16  # multiplications within it that take as long as an element
@@ -142,7 +144,12 @@ def value_of(emitter: Emitter, node: fx.Node) -> Value:
         value = view(tuple(meta.shape), _before_it_is_repeated(emitter, operand, meta.numel()), *rest)
     else:
         value = _computed(emitter, name, node, tuple(meta.shape), meta.dtype)
-        is_several_times = len(node.users) > 1 and not value.is_held and not _is_short_test(value)
+        is_several_times = (
+            len(node.users) > 1
+            and not value.is_held
+            and not _is_short_test(value)
+            and not _is_cheaper_than_memory(node, value)
+        )
         is_wanted = math.prod(value.shape) == 1 or is_several_times
         if is_wanted and value.place is None:
             value = emitter.stored(value)
@@ -223,6 +230,13 @@ def _before_it_is_repeated(emitter: Emitter, x: Value, count: int) -> Value:
 def _is_short_test(x: Value) -> bool:
     """Tell whether x is booleans that are computed where they are read: GCC (12) has no vectors for them beside calls."""
     return x.dtype is torch.bool and not x.takes_long and len(x.text) < _SHORT
+
+
+def _is_cheaper_than_memory(node: fx.Node, x: Value) -> bool:
+    """Tell whether to compute a large array's elements wherever they are read takes less time than to store them."""
+    if math.prod(x.shape) < _MANY or len(x.text) > _CHEAP or x.calls:
+        return False
+    return sum(name_of(user) not in OPERATORS and name_of(user) not in REDUCTIONS for user in node.users) <= 1
 
 
 def _part(emitter: Emitter, source: Any, index: Any) -> Value:

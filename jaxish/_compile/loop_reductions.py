@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from .loop_columns import Columns, columns_of, dimension_of_neighbours, suit_better_than_rows
 from .loop_elements import element_of, elementwise
 from .loop_emitter import Emitter
 from .loop_operators import C_TYPES, OPERATORS, REDUCTIONS, kind_of
@@ -63,20 +65,39 @@ def _folded(
     index = [f"i{d}" for d in range(rank)]
     kept = [d for d in range(rank) if d not in axes]
     lead = max(kept, default=-1) + 1  # behind it all are folded
-    row = math.prod(x.shape[lead:])
     combine = f"[]({kind} a, {kind} b) {{ return ({kind})({step.format('a', 'b')}); }}"
-    value = _row_folded(emitter, x, lead, combine, f"({kind}){start}")
+    inner = _neighbours(x, kept) if lead < rank else list(range(max(axes, default=-1) + 1, rank))
+    if inner and lead < rank:
+        lead, value = rank, x.load(index)
+    else:
+        value = _row_folded(emitter, x, lead, combine, f"({kind}){start}")
     free, sizes = [index[d] for d in kept], [x.shape[d] for d in kept]
     lines = emitter.lines_for(value)
     target, loops = emitter.declared(shape, dtype, lines), loops_over(index[:lead], x.shape[:lead])
     element = f"{target}[{flat_index(free, sizes)}]"
-    if row and math.prod(x.shape[:lead]) == math.prod(sizes):
+    along = [d for d in sorted(axes) if d < lead and x.shape[d] != 1]
+    columns = columns_of(x.shape, along, inner, f"{value}; {element}", rank - lead)
+    if math.prod(x.shape) and not along:
         lines.append(f"{loops}{element} = {scale.format(value)};")
+    elif columns is not None and suit_better_than_rows(columns, x.shape, inner):
+        value, element = columns.text.rsplit("; ", 1)
+        lines.append(columns.block(
+            f"{columns.each}{element} = {start};",
+            f"{columns.rows}{columns.each}{element} = {combine}({element}, {value});",
+            f"{columns.each}{element} = {scale.format(element)};",
+        ))  # fmt: skip
     else:
         lines.append(f"{loops_over(free, sizes)}{element} = {start};")
-        lines += [f"{loops}{element} = {combine}({element}, {value});"] if row else []
+        lines += [f"{loops}{element} = {combine}({element}, {value});"] if math.prod(x.shape[lead:]) else []
         lines.append(f"{loops_over(free, sizes)}{element} = {scale.format(element)};")
     return in_buffer(target, shape, dtype)
+
+
+def _neighbours(x: Value, kept: Sequence[int]) -> list[int]:
+    """Return the kept dimension along which an array's elements are neighbours, if they are not along the last, folded one."""
+    text = x.load([f"i{d}" for d in range(len(x.shape))])
+    found = None if has_tests(text) or reads_by_condition(text) else dimension_of_neighbours(x.shape, text)
+    return [found] if found is not None and found in kept else []
 
 
 def _row_folded(emitter: Emitter, x: Value, lead: int, combine: str, start: str) -> str:
@@ -102,36 +123,38 @@ def _in_row(emitter: Emitter, x: Value, lead: int) -> tuple[str, int]:
     return row, math.prod(sizes)
 
 
-def _read(emitter: Emitter, x: Value) -> Value:
-    """Return x read from memory: from where it is, if each element's place is easily found."""
-    return x if x.place is None and x.is_read else emitter.stored(x)
+def _columns_along(emitter: Emitter, x: Value, dim: int, result: str) -> tuple[Columns, str, str] | None:
+    """Return the columns of x along a dimension, what an element of one is, and `result` as a place; None where there are none.
 
-
-def _along(
-    emitter: Emitter,
-    x: Value,
-    dim: int,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    start: str,
-    step: str,
-    end: str = "",
-) -> Value:
-    """Emit a loop over each row of x along a dimension: `step` sees an element `now` at `r`, and writes `{result}`.
-
-    A result without that dimension is written at the `end`.
+    Elements are computed where they are read, if they are neighbours then: along the last dimension there are no vectors.
     """
-    source, name = _read(emitter, x), emitter.declared(shape, dtype)
     index = [f"i{d}" for d in range(len(x.shape))]
-    others, sizes = [*index[:dim], *index[dim + 1 :]], [*x.shape[:dim], *x.shape[dim + 1 :]]
-    element = [*others[:dim], "r", *others[dim:]]
-    result = f"{name}[{flat_index(element if len(shape) == len(x.shape) else others, shape)}]"
-    emitter.lines.append(
-        f"{loops_over(others, sizes)}{{ {start} for (int r = 0; r < {x.shape[dim]}; ++r) {{ "
-        f"const {C_TYPES[x.dtype]} now = {source.load(element)}; {step.replace('{result}', result)} }} "
-        f"{end.replace('{result}', result)} }}"
-    )
-    return in_buffer(name, shape, dtype)
+    if not x.is_read and (math.prod(x.shape[dim + 1 :]) == 1 or has_tests(x.load(index))):
+        x = emitter.stored(x)
+    behind = range(dim + 1, len(x.shape))
+    columns = columns_of(x.shape, [dim], behind, f"{x.load(index)}; {result}")
+    if columns is None:
+        columns = columns_of(x.shape, [dim], behind, f"{emitter.stored(x).load(index)}; {result}")
+    if columns is None:
+        return None
+    now, result = columns.text.rsplit("; ", 1)
+    return columns, now, result
+
+
+def _accumulated(emitter: Emitter, x: Value, dim: int, dtype: torch.dtype, wide: str, start: str, form: str) -> Value:
+    """Emit loops that combine the elements of x along a dimension, each with what those before it make, as `wide` numbers."""
+    name, index = emitter.declared(x.shape, dtype), [f"i{d}" for d in range(len(x.shape))]
+    found = _columns_along(emitter, x, dim, f"{name}[{flat_index(index, x.shape)}]")
+    if found is not None:
+        columns, now, result = found
+        total = columns.own("total")
+        step = f"{total} = {form.format(total, f'convert<{wide}>(now)')}; {result} = {total};"
+        emitter.lines.append(columns.block(
+            f"ALIGNED {wide} total[{columns.width}];",
+            f"{columns.each}{total} = {start};",
+            f"{columns.rows}{columns.each}{{ const {C_TYPES[x.dtype]} now = {now}; {step} }}",
+        ))  # fmt: skip
+    return in_buffer(name, x.shape, dtype)
 
 
 def _place_of_most(
@@ -143,22 +166,22 @@ def _place_of_most(
     dim, kind = dim % len(x.shape), C_TYPES[x.dtype]
     row = (*x.shape[:dim], *x.shape[dim + 1 :])
     is_more = f"(now {comparison} most) | (is_nan(now) & !is_nan(most))"  # without branches
-    index, place = [f"i{d}" for d in range(len(row))], emitter.declared(row, dtype)
-    result = f"{place}[{flat_index(index, row)}]"
+    index, place = [f"i{d}" for d in range(len(x.shape))], emitter.declared(row, dtype)
+    result = f"{place}[{flat_index([*index[:dim], *index[dim + 1 :]], row)}]"
     if dim == len(row):
         element, count = _in_row(emitter, x, dim)
         more = f"[]({kind} now, {kind} most) {{ return {is_more}; }}"
         found = f"place_of_most<{count}, {kind}>({more}, EACH {{ return {element}; }})"
-        emitter.lines.append(f"{loops_over(index, row)}{result} = {found};")
-    else:
-        source, name = _read(emitter, x), emitter.declared(row, x.dtype)
-        first, now = (source.load([*index[:dim], r, *index[dim:]]) for r in ("0", "r"))
-        most, inner = f"{name}[{flat_index(index, row)}]", loops_over(index[dim:], row[dim:])
-        emitter.lines.append(
-            f"{loops_over(index[:dim], row[:dim])}{{ {inner}{most} = {first}, {result} = 0; "
-            f"for (int r = 1; r < {x.shape[dim]}; ++r) {inner}{{ const {kind} now = {now}, most = {most}; "
-            f"const bool is_more = {is_more}; {most} = is_more ? now : most; {result} = is_more ? r : {result}; }} }}"
-        )
+        emitter.lines.append(f"{loops_over(index[:dim], row)}{result} = {found};")
+    elif found := _columns_along(emitter, x, dim, result):
+        columns, now, result = found
+        own, first = columns.own("greatest"), re.sub(rf"\bi{dim}\b", "0", now)
+        step = f"const bool is_more = {is_more}; {own} = is_more ? now : most; {result} = is_more ? i{dim} : {result};"
+        emitter.lines.append(columns.block(
+            f"ALIGNED {kind} greatest[{columns.width}];",
+            f"{columns.each}{{ {own} = {first}; {result} = 0; }}",
+            f"{columns.rows}{columns.each}{{ const {kind} now = {now}, most = {own}; {step} }}",
+        ))  # fmt: skip
     return reshape(shape, in_buffer(place, row, dtype))
 
 
@@ -170,8 +193,7 @@ def _running(
         raise Unsupported(f"a running {name} of {dtype}")
     # As torch does: what is accumulated is wider than what comes out.
     wide = {"f": "double", "c": "Complex<double>"}.get(kind_of(dtype), C_TYPES[dtype])
-    step = f"total = {form.format('total', f'convert<{wide}>(now)')}; {{result}} = total;"
-    return _along(emitter, x, dim % len(shape), shape, dtype, f"{wide} total = {start};", step)
+    return _accumulated(emitter, x, dim % len(shape), dtype, wide, start, form)
 
 
 def _running_extremum(name: str, emitter: Emitter, _: fx.Node, x: Value, dim: int) -> list[Value]:
@@ -179,9 +201,8 @@ def _running_extremum(name: str, emitter: Emitter, _: fx.Node, x: Value, dim: in
     start, form = REDUCTIONS[name].start(x.dtype), OPERATORS[REDUCTIONS[name].step].form(x.dtype)
     if start is None or form is None or not x.shape:
         raise Unsupported(f"a running {name} of {x.dtype}")
-    kind, step = C_TYPES[x.dtype], f"most = {form.format('most', 'now')}; {{result}} = most;"
-    start = f"{kind} most = {start.replace('{T}', kind)};"
-    return [_along(emitter, x, dim % len(x.shape), x.shape, x.dtype, start, step)]
+    kind = C_TYPES[x.dtype]
+    return [_accumulated(emitter, x, dim % len(x.shape), x.dtype, kind, start.replace("{T}", kind), form)]
 
 
 def _greatest_and_place(
