@@ -4,9 +4,10 @@ import jax
 import numpy as np
 import pytest
 import torch
+from oracle import agree
 
 import jaxish
-from jaxish._compile import loop_blocks, loop_sources, native_graph, pieces, piecewise
+from jaxish._compile import loop_blocks, loop_sources, native_graph, onednn, pieces, piecewise
 
 RANDOM = np.random.default_rng(5)
 
@@ -92,3 +93,32 @@ def test_what_products_alone_read_is_not_copied_before(length):
     assert found is not None
     (result,) = found.module.forward(*map(torch.tensor, (q, k, v)))
     np.testing.assert_allclose(result, attention(jax)(q, k, v), rtol=1e-4, atol=1e-4)
+
+
+def of_bytes(jax, a, b):
+    def product(a, b, numbers=(((1,), (0,)), ((), ()))):
+        return jax.lax.dot_general(a, b, numbers, preferred_element_type="int32")
+
+    def steps(a, b):
+        return jax.lax.scan(lambda total, _: (total * 3 + product(a, b), None), product(a, b), None, length=3)[0]
+
+    rows = (((1,), (1,)), ((), ()))
+    found = [product(a, b), product(b, a, (((0,), (1,)), ((), ()))), product(a[:, ::2], b[::2])]
+    found += [jax.jit(product)(a, b) * 2, jax.jit(lambda a: product(a, a, rows) + a.sum())(a), jax.jit(steps)(a, b)]
+    return found, jax.vmap(lambda a: product(a[None], b))(a), jax.jit(jax.vmap(product, (None, 1)))(a, b[:, :, None])
+
+
+@pytest.mark.parametrize("tier", ["direct", "compiled"])
+@pytest.mark.parametrize("has_instructions", [True, False])
+@pytest.mark.parametrize("sizes", [(5, 7, 9), (17, 300, 20), (0, 3, 2), (3, 0, 2), (64, 2048, 8)])
+def test_products_of_bytes(sizes, has_instructions, tier, monkeypatch, request):
+    if tier == "compiled":
+        request.getfixturevalue(tier)
+    if not has_instructions:
+        monkeypatch.setattr(onednn, "_has_instructions_for_bytes", lambda: False)
+    monkeypatch.setattr(onednn, "_FROM_OF_BYTES", 1)
+    rows, inner, columns = sizes
+    a = RANDOM.integers(-128, 128, (rows, inner)).astype("int8")
+    b = RANDOM.integers(-128, 128, (inner, columns)).astype("int8")
+    agree(of_bytes, a, b)
+    agree(of_bytes, np.full_like(a, -128), np.full_like(b, -128))

@@ -42,6 +42,7 @@ from . import (
     lowering,
     native_graph,
     native_loop,
+    onednn,
     pieces,
     piecewise,
     progress,
@@ -117,7 +118,7 @@ class Executable:
     @functools.cached_property
     def direct(self) -> Callable[..., Sequence[Tensor]]:
         """Run the graph's operators, one by one."""
-        return special_products.respelled(self.body).module.forward
+        return onednn.with_products_of_bytes(special_products.respelled(self.body).module).forward
 
     def compile(self) -> None:
         """Compile now, whatever the tier, and run compiled from here on."""
@@ -155,6 +156,7 @@ class Executable:
 
     def _may_be_written(self) -> bool:
         may = self.backend == registry.DEFAULT and self._is_one_function and loop_sources.is_small(self.body)
+        may = may and not any(map(onednn.multiplies_bytes, self.body.module.graph.nodes))
         return may and not pieces.repeats(self.body) and not self._donated
 
     def _whole(self) -> Callable[..., Sequence[Tensor]] | None:

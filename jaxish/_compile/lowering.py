@@ -16,6 +16,7 @@ from .._core.graph import Graph, TensorType, Trace
 from .._core.nodes import storage_of
 from .._core.primitive import Primitive
 from .._core.target import Target
+from . import onednn
 from .duplicates import merged
 from .special_products import respelled
 
@@ -29,7 +30,12 @@ def lowered(body: Graph, target: Target) -> GraphModule:
 
 def spelled_out(body: Graph, target: Target) -> Graph:
     """Return the graph with structured primitives spelled out, where `target` does not have them as they are."""
-    body = merged(body)
+    found = _spelled_out(merged(body), target)
+    module = onednn.with_products_of_bytes(found.module)
+    return found if module is found.module else Graph(module, found.in_types, found.out_types)
+
+
+def _spelled_out(body: Graph, target: Target) -> Graph:
     called = [node.target for node in body.module.graph.nodes if isinstance(node.target, Primitive)]
     if all(primitive.stays(target) for primitive in called):
         return respelled(body)

@@ -19,7 +19,7 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
         return torch.where(condition, a, b)
     if tensor.dtype in unsigned.SIGNED and isinstance(a, Tensor) and isinstance(b, Tensor):
         return unsigned.via_bits(lambda x, y: where(condition, x, y), a, b)  # Inductor fails on torch.where of these
-    if condition.numel() >= _LARGE and _is_plain(condition):
+    if condition.numel() >= _LARGE and is_plain(condition):
         x, y = (_bits(t, tensor) for t in (a, b))
         if all(t is not None and (t.shape == condition.shape or not t.dim()) for t in (x, y)):
             assert x is not None and y is not None
@@ -28,8 +28,9 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     return torch.where(condition, a, b)
 
 
-def _is_plain(condition: Tensor) -> bool:
-    return condition.is_cpu and not graph.tracing and functorch.peek_interpreter_stack() is None
+def is_plain(tensor: Tensor) -> bool:
+    """Tell whether a tensor is on the CPU, and nothing looks at the operators that are called with it."""
+    return tensor.is_cpu and not graph.tracing and functorch.peek_interpreter_stack() is None
 
 
 def _bits(value: Tensor | float, reference: Tensor) -> Tensor | None:

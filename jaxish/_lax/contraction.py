@@ -13,10 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._compile import onednn
 from .._core import dtypes, unsigned
 from .._core.array import Array
+from .._core.graph import TensorType
 from .._core.operations import shown_as
 from .._core.promotion import convert
+from .._core.selection import is_plain
 from .._core.torch_modes import in_own_dtypes
 from .._core.typing import ArrayLike, DTypeLike
 from .._devices.sharding_rules import choosing
@@ -186,10 +189,20 @@ def contract(
     if types is not None and a.dtype.is_floating_point and b.dtype.is_floating_point:
         a, b = a.to(types[0]).to(types[2]), b.to(types[1]).to(types[2])
         return contract(a, b, numbers, types[2]).to(dtype)
-    work = _work_dtype(a, b, dtype)
+    work, is_of_matrices = _work_dtype(a, b, dtype), not lb and a.dim() == 2 and b.dim() == 2 and len(lc) == 1
+    if (
+        a.dtype is torch.int8
+        and work is torch.int32
+        and is_of_matrices
+        and type(a) is type(b) is Tensor
+        and is_plain(a)
+    ):
+        a, b, numbers = a if lc[0] == 1 else a.t(), b if rc[0] == 0 else b.t(), ((1,), (0,), (), ())
+        if onednn.is_of_bytes(TensorType.of(a), TensorType.of(b)):
+            return onednn.product_of_bytes(a, b)
     if a.dtype is not work or b.dtype is not work or dtype is not work:
         return convert(contract(convert(a, work), convert(b, work), numbers, work), dtype)
-    if not lb and a.dim() == 2 and b.dim() == 2 and len(lc) == 1:
+    if is_of_matrices:
         return _mm(a if lc[0] == 1 else a.t(), b if rc[0] == 0 else b.t())
     batch = [a.shape[d] for d in lb]
     rows = [d for d in range(a.dim()) if d not in lc and d not in lb]
