@@ -51,7 +51,7 @@ def is_faster(node: fx.Node) -> bool:
 
 def product_of_bytes(left: Tensor, right: Tensor) -> Tensor:
     """Return the product of two matrices of int8 on the CPU in int32."""
-    return torch._int_mm(left, right)
+    return aten._int_mm.default(left, right)
 
 
 def is_of_bytes(left: TensorType, right: TensorType) -> bool:
