@@ -51,7 +51,14 @@ COMPLEX chosen(bool first, Complex<T> a, Complex<T> b) { return {first ? a.re : 
 COMPLEX complex_of(T re, T im) { return {re, im}; }
 COMPLEX conjugate(Complex<T> z) { return {z.re, -z.im}; }
 template <class T> static inline T part(Complex<T> z, int place) { return place ? z.im : z.re; }
-static inline float magnitude(Complex<float> z) { return float(std::sqrt(double(z.re) * z.re + double(z.im) * z.im)); }
+// Squares of numbers that a power of two has brought near one, of which vectors have twice as many as of doubles.
+static inline float magnitude(Complex<float> z) {
+  const int32_t re_bits = same_bits<int32_t>(z.re) & 0x7fffffff, im_bits = same_bits<int32_t>(z.im) & 0x7fffffff;
+  const int32_t exponent = (re_bits > im_bits ? re_bits : im_bits) & 0x7f800000;
+  const int32_t power = exponent < 0x00800000 ? 0x00800000 : exponent > 0x7e800000 ? 0x7e800000 : exponent;
+  const float scale = same_bits<float>(0x7f000000 - power), re = z.re * scale, im = z.im * scale;
+  return std::sqrt(re * re + im * im) * same_bits<float>(power);
+}
 static inline double magnitude(Complex<double> z) {
   const double a = std::abs(z.re), b = std::abs(z.im), most = maximum(a, b), ratio = (a > b ? b : a) / most;
   return most == 0 || std::isinf(most) ? most + 0 * (a + b == a + b ? 0 : NaN) : most * std::sqrt(1 + ratio * ratio);
