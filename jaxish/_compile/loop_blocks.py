@@ -483,7 +483,7 @@ _EACH = re.compile(
 # What is a few instructions on vectors. What GCC may have no vectors for, and calls, keep loops of their own.
 _SIMPLE = {
     *("add", "subtract", "multiply", "negate", "shift_left", "shift_right", "same_bits", "either", "convert"),
-    *("maximum", "minimum", "sqrt", "abs", "relu", "sign"),
+    *("maximum", "minimum", "sqrt", "abs", "relu", "sign", "fma", "power", "floor", "ceil", "trunc"),
 }
 _CALLED = re.compile(r"\b([a-z]\w*)(?:<[\w, ]*>)?\(")
 _CAST = re.compile(r"\((\w+)\)")

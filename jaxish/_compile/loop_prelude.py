@@ -4,6 +4,8 @@ Each function here is defined for all values. Integers wrap around by unsigned a
 the width, conversions to integers saturate (NaN becomes zero), division by zero gives what XLA gives.
 """
 
+import re
+
 from . import decompositions
 
 _TEXT = r"""#if defined(__GNUC__) && !defined(__clang__)
@@ -29,7 +31,7 @@ SIMD(erf) SIMD(erfc)
                                        __attribute__((simd("notinbranch"))) double name(double, double); }
 SIMD_OF_TWO(atan2) SIMD_OF_TWO(pow) SIMD_OF_TWO(hypot)
 // By names that the compiler does not know: of the sine and the cosine of a number it makes one call, which has no vectors.
-#define ALONE __attribute__((simd("notinbranch"), const, nothrow))
+#define ALONE __attribute__((simd("notinbranch"), noinline, const, nothrow))
 #define APART(name) extern "C" { ALONE float name##_alone_f(float) __asm__(#name "f"); \
                                  ALONE double name##_alone(double) __asm__(#name); } \
   static inline float name##_(float x) { return name##_alone_f(x); } \
@@ -42,10 +44,10 @@ APART(sin) APART(cos)
 OVERLOAD(sin) OVERLOAD(cos)
 #endif
 OVERLOAD(tan) OVERLOAD(sinh) OVERLOAD(cosh) OVERLOAD(asin) OVERLOAD(acos) OVERLOAD(atan)
-OVERLOAD(asinh) OVERLOAD(acosh) OVERLOAD(atanh) OVERLOAD(expm1) OVERLOAD(erf) OVERLOAD(erfc)
+OVERLOAD(asinh) OVERLOAD(expm1) OVERLOAD(erf) OVERLOAD(erfc)
 #define NaN std::numeric_limits<double>::quiet_NaN()
 #define Inf std::numeric_limits<double>::infinity()
-// libmvec makes infinite results, zeros and denormal numbers one by one, in ten to twenty times the time. Masks make many zeros.
+// libmvec makes infinite results, NaN, zeros and denormal numbers one by one, in ten to twenty times the time. Masks make many zeros.
 #define NOT_BELOW(name, kind, function, low) static inline kind name(kind x) { \
   const bool below = x < kind(low); \
   const kind found = function(below ? kind(0) : x); \
@@ -56,6 +58,13 @@ OVERLOAD(asinh) OVERLOAD(acosh) OVERLOAD(atanh) OVERLOAD(expm1) OVERLOAD(erf) OV
   const kind found = function(usual ? x : kind(pole + 1)), other = x == kind(pole) ? kind(-Inf) : kind(NaN); \
   return usual ? found : other; \
 }
+#define WITHIN(name, kind, function, range, inner) static inline kind name(kind x) { \
+  const bool within = range; \
+  const kind found = function(within ? x : kind(inner)); \
+  return within ? found : kind(NaN); \
+}
+WITHIN(acosh_, float, acoshf, x >= 1, 2) WITHIN(acosh_, double, acosh, x >= 1, 2)
+WITHIN(atanh_, float, atanhf, std::abs(x) <= 1, 0) WITHIN(atanh_, double, atanh, std::abs(x) <= 1, 0)
 NOT_BELOW(exp_, double, exp, -746)
 NOT_BELOW(exp2_, float, exp2f, -151) NOT_BELOW(exp2_, double, exp2, -1076)
 ABOVE(log_, float, logf, 0) ABOVE(log_, double, log, 0) ABOVE(log2_, float, log2f, 0) ABOVE(log2_, double, log2, 0)
@@ -223,22 +232,22 @@ FUNCTION floor_quotient(T a, T b) {
   return (b != 0) & (rest != 0) & ((rest < 0) != (b < 0)) ? below : down;
 }
 static inline double fmod_(double a, double b) { return fmod(a, b); }
-static inline float fmod_(float a, float b) {  // exact in doubles, up to quotients with which a product has more digits than these
-  const double times = double(a) / double(b);
-  if (!(std::abs(times) < 0x1p28 && std::abs(b) <= std::numeric_limits<float>::max())) return fmodf(a, b);
-  return std::copysign(float(a - std::trunc(times) * b), a);
-}
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+#define FMOD_OF_VECTORS __attribute__((simd("notinbranch"), noinline, const, nothrow, visibility("hidden")))
+#else
+#define FMOD_OF_VECTORS __attribute__((const, nothrow, visibility("hidden")))
+#endif
+extern "C" FMOD_OF_VECTORS float fmod_of_vectors(float a, float b);
+static inline float fmod_(float a, float b) { return fmod_of_vectors(a, b); }
 FUNCTION float_modulus(T a, T b) {
-  T rest = fmod_(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  const T rest = fmod_(a, b), more = rest + b;
+  return (rest != 0) & ((rest < 0) != (b < 0)) ? more : rest;
 }
 FUNCTION float_floor_quotient(T a, T b) {
-  if (b == 0) return a / b;
-  T rest = fmod_(a, b), found = (a - rest) / b;
-  if (rest != 0 && (rest < 0) != (b < 0)) found -= 1;
-  if (found == 0) return std::copysign(T(0), a / b);
-  T down = std::floor(found);
-  return found - down > T(0.5) ? down + 1 : down;
+  const T whole = a / b, rest = fmod_(a, b), near = (a - rest) / b, below = near - 1;
+  const T found = (rest != 0) & ((rest < 0) != (b < 0)) ? below : near, down = std::floor(found), up = down + 1;
+  const T rounded = found - down > T(0.5) ? up : down, zero = std::copysign(T(0), whole);
+  return b == 0 ? whole : found == 0 ? zero : rounded;
 }
 FUNCTION power(T a, T b) {
   if (b < 0) return a == 1 ? T(1) : a == T(-1) ? (b % 2 ? T(-1) : T(1)) : T(0);
@@ -409,3 +418,18 @@ def _with_constants(text: str) -> str:
 
 
 PRELUDE = _with_constants(_TEXT)
+
+# Of a function that is external GCC makes others of vectors: a lane for which fmodf is called does not take the rest to it.
+_FMOD = r"""
+// Exact in doubles, up to quotients with which a product has more digits than these.
+extern "C" FMOD_OF_VECTORS float fmod_of_vectors(float a, float b) {
+  const double times = double(a) / double(b);
+  if (!(std::abs(times) < 0x1p28 && std::abs(b) <= std::numeric_limits<float>::max())) return fmodf(a, b);
+  return std::copysign(float(a - std::trunc(times) * b), a);
+}
+"""
+
+
+def remainders_of(text: str) -> str:
+    """Return what functions call that have remainders of floats, nothing for others."""
+    return _FMOD if re.search(r"\b(?:fmod_|float_modulus|float_floor_quotient)\(", text) else ""

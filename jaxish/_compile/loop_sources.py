@@ -18,7 +18,7 @@ from . import lapack, loop_blocks, loop_complex, loop_fourier, loop_header, loop
 from .loop_emitter import MOST_ELEMENTS, Emitter, carry_over, row_of
 from .loop_nodes import value_of
 from .loop_operators import C_TYPES
-from .loop_prelude import PRELUDE
+from .loop_prelude import PRELUDE, remainders_of
 from .loop_ranges import in_ranges, in_rows
 from .loop_repeats import written_once
 from .loop_unrolling import not_unrolled
@@ -78,7 +78,7 @@ def file_of(functions: Sequence[str]) -> str:
     """Return the text of a file with these functions, and with what they may call."""
     text = "\n".join(functions)
     tables = "".join(library.tables_of(text) for library in (lapack, loop_fourier))
-    return f"{_HEADER}{tables}{text}"
+    return f"{_HEADER}{tables}{remainders_of(text)}{text}"
 
 
 def _pointer(name: str, position: int, type: TensorType, source: str) -> str:

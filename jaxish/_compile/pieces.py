@@ -40,6 +40,12 @@ _MOST_OF_PRODUCT = 1 << 24
 _OF_MATRICES = (aten.mm.default, aten.bmm.default)
 _PRODUCTS = (*_OF_MATRICES, aten.mv.default, aten.dot.default)
 
+# Elementwise operators of torch's that have no vectors, or make several passes.
+_SLOW_BY_TORCH = frozenset({
+    aten.acosh.default, aten.asinh.default, aten.atan2.default, aten.cosh.default, aten.gelu.default,
+    aten.isnan.default, aten.ne.Scalar, aten.signbit.default, aten.sinh.default,
+})  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:
@@ -152,12 +158,13 @@ class _Cut:
     def _reads_through(self, node: fx.Node) -> bool:
         """Tell whether a node is a view that any code can make of what it is a view of, or a primitive of one result.
 
-        What reads that result computes it.
+        What reads that result computes it: of an elementwise primitive's the item, of which it is the only one.
         """
         if node.op != "call_function" or self._touches_written(node):
             return False
         if node.target is getitem:
-            return self._reads_through(node.all_input_nodes[0])  # a list is no piece's input
+            source = node.all_input_nodes[0]
+            return self._reads_through(source) and not _is_elementwise(source)  # a list is no piece's input
         may = isinstance(node.target, Primitive) or operators.of(node.target).is_view
         return may and loop_nodes.is_known(node)
 
@@ -314,9 +321,16 @@ def _is_fused(node: fx.Node) -> bool:
     return node.op == "call_function" and (row.is_elementwise or row.kind is operators.Kind.REDUCTION)
 
 
+def _is_elementwise(node: fx.Node) -> bool:
+    """Tell whether a node is one of our elementwise primitives, which are several operators of torch's."""
+    return isinstance(node.target, Primitive) and node.target.is_elementwise
+
+
 def _pays(part: Sequence[fx.Node]) -> bool:
     """Tell whether nodes are better one function: several are, and what torch does slowly."""
     node, *others = part
+    if node.target in _SLOW_BY_TORCH or (node.target is getitem and _is_elementwise(node.all_input_nodes[0])):
+        return True
     if others or not _is_fused(node):
         return bool(others)
     operands = [v for a in node.all_input_nodes if isinstance(v := a.meta.get("val"), Tensor)]
