@@ -48,6 +48,14 @@ VALUES = {
     ),
     "a type as the result": lambda j: j.jit(lambda x, y: (x, y))(X, j.ShapeDtypeStruct((2,), "int8")),
     "a type that is read": lambda j: j.jit(lambda x, y: x + y)(X, j.ShapeDtypeStruct((), "int8")),
+    "a type that nothing reads, and that is kept": lambda j: j.jit(lambda x, y: x, keep_unused=True)(
+        X, j.ShapeDtypeStruct((2,), "int8")
+    ),
+    "a type that is kept when lowered": lambda j: (
+        j.jit(lambda x, y: x, keep_unused=True)
+        .lower(X, j.ShapeDtypeStruct((2,), "int8"))
+        .compile()(X, np.ones(2, "int8"))
+    ),
     "a type that nothing reads, within": lambda j: j.grad(
         lambda x: j.jit(lambda x, y: x.sum())(x, j.ShapeDtypeStruct((2,), "int8"))
     )(X),

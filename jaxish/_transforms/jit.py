@@ -58,10 +58,11 @@ class PjitFunction:
         signature: Signature,
         placement: Placement = _AS_IT_COMES,
         compiler_options: tuple[tuple[str, Any], ...] = (),
+        keep_unused: bool = False,
     ) -> None:
         dressed(self, fun)
         self._fun, self._signature, self._placement = fun, signature, placement
-        self._compiler_options = compiler_options
+        self._compiler_options, self._keep_unused = compiler_options, keep_unused
         self._programs = programs_of(fun, (signature, placement, compiler_options))
         self._has_static = bool(signature.static_argnums)
         self._is_direct = placement == _AS_IT_COMES
@@ -117,7 +118,7 @@ class PjitFunction:
         path = lambda: dict(enumerate(names())).get(len(arrays), "unknown")  # noqa: E731
         for leaf in leaves:
             try:
-                arrays.append(_argument(leaf, name))
+                arrays.append(_argument(leaf, name, not self._keep_unused))
             except OverflowError:
                 raise OverflowError(
                     "An overflow was encountered while parsing an argument to a jitted computation, whose argument path "
@@ -221,11 +222,11 @@ class PjitFunction:
         return f"<PjitFunction of {self._fun!r}>"
 
 
-def _argument(leaf: Any, name: str) -> Array:
+def _argument(leaf: Any, name: str, takes_types: bool) -> Array:
     if type(leaf) is Array:
         leaf._tensor  # noqa: B018  (raises for a deleted array)
         return leaf
-    if isinstance(leaf, ShapeDtypeStruct):  # good for arguments that nothing reads (`PreparedCall.run`)
+    if takes_types and isinstance(leaf, ShapeDtypeStruct):  # good for arguments that nothing reads (`PreparedCall.run`)
         leaf = _stand_in(leaf)
     return as_argument(leaf, f"The jitted function {name}")
 
@@ -288,8 +289,8 @@ def jit(
     Static arguments are hashable Python values that the trace depends on; donated arrays are deleted after the call.
     `in_shardings` and `out_shardings` say how arguments and results lie over devices: shardings, or partition specs on
     the mesh in force, as a prefix of their pytrees (None: as they come). Each device makes its own part of the results.
-    `device` and `backend`, deprecated, say where the arguments are moved. `keep_unused`, `inline` and `compiler_options`
-    (XLA's) change nothing here: unused inputs cost nothing, and inner calls are inlined always.
+    `device` and `backend`, deprecated, say where the arguments are moved. `inline` and `compiler_options` (XLA's) change
+    nothing here: inner calls are inlined always. Arguments that nothing reads may be types of arrays, but with `keep_unused`.
     Without `fun`, return a decorator. Raises `ValueError` for static arguments that cannot be hashed and shardings that
     do not fit, a call `JaxRuntimeError` for what is no option of XLA.
     """
@@ -305,7 +306,7 @@ def jit(
     options = tuple(sorted(compiler_options.items())) if compiler_options else ()
     signature = Signature.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     given, wanted = (None if s is UNSPECIFIED else s for s in (in_shardings, out_shardings))
-    return PjitFunction(fun, signature, Placement(given, wanted, _device(device, backend)), options)
+    return PjitFunction(fun, signature, Placement(given, wanted, _device(device, backend)), options, keep_unused)
 
 
 def _device(device: Any, backend: str | None) -> Any:
