@@ -181,6 +181,8 @@ def test_formats() -> None:
         "s.bcsr_extract(P(M).indices, P(M).indptr, M)",
         "s.coo_matvec(s.COO.fromdense(M), M[:, 0], transpose=True)",
         "s.csr_matmat(s.CSR.fromdense(M), M, transpose=True)",
+        *(f"l.jit(lambda v: s.{f}.fromdense(M) @ v)(V)" for f in ("COO", "CSR", "CSC")),
+        *(f"l.jit(lambda m: s.{f}.fromdense(m).todense())(M)" for f in ("COO", "CSR", "CSC", "BCOO", "BCSR")),
         *(
             f"s.eye({a})"
             for a in ("3", "3, 4, 1", "4, 3, -1, dtype='int32'", "3, k=5", "3, sparse_format='coo'",

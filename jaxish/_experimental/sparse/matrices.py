@@ -27,6 +27,11 @@ def _matmul(mat: Any, other: Any, vector: Any, matrix: Any) -> Array:
     return (vector if dense.dim() == 1 else matrix)(promoted, Array(dense, weak))
 
 
+def _count(mat: ArrayLike, nse: int | None) -> int | None:
+    """Return the number of elements to store: that of an array of NumPy is known in traces, too, where no other is."""
+    return int(np.count_nonzero(mat)) if nse is None and isinstance(mat, np.ndarray) else nse
+
+
 def _product(mat: "COO | CSR", dense: ArrayLike, transpose: bool, rank: int, name: str) -> Array:
     """Return the matrix, or its transpose, times a vector or matrix of its dtype."""
     t = tensor_of(asarray(dense))
@@ -140,7 +145,7 @@ class COO(JAXSparse):
 
 def coo_fromdense(mat: ArrayLike, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> COO:
     """Return a dense matrix as a sparse one, with `nse` elements: by default as many as are not zero."""
-    return COO._of_bcoo(bcoo_fromdense(mat, nse=nse, index_dtype=index_dtype))
+    return COO._of_bcoo(bcoo_fromdense(mat, nse=_count(mat, nse), index_dtype=index_dtype))
 
 
 def coo_todense(mat: COO) -> Array:
@@ -236,7 +241,7 @@ class CSC(_Compressed):
     @classmethod
     def fromdense(cls, mat: ArrayLike, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> "CSC":
         """Return a dense matrix as a sparse one."""
-        return csr_fromdense(asarray(mat).T, nse=nse, index_dtype=index_dtype).T  # pyright: ignore
+        return csr_fromdense(asarray(mat).T, nse=_count(mat, nse), index_dtype=index_dtype).T  # pyright: ignore
 
     @classmethod
     def _empty(cls, shape: Sequence[int], *, dtype: DTypeLike | None = None, index_dtype: DTypeLike = "int32") -> "CSC":
@@ -266,7 +271,7 @@ class CSC(_Compressed):
 
 def csr_fromdense(mat: ArrayLike, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> CSR:
     """Return a dense matrix as a sparse one, with `nse` elements: by default as many as are not zero."""
-    return CSR._of_bcoo(bcoo_fromdense(mat, nse=nse, index_dtype=index_dtype))
+    return CSR._of_bcoo(bcoo_fromdense(mat, nse=_count(mat, nse), index_dtype=index_dtype))
 
 
 def csr_todense(mat: CSR) -> Array:
