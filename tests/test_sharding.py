@@ -235,6 +235,14 @@ PLACED = {
     "of the process, pytree": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(
         N(m, P("x")), {"a": X, "b": (X[:, 0],)}, {"a": (8, 4), "b": ((8,),)}
     ),
+    "of the process, a pytree of shardings": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(
+        {"a": N(m, P("x")), "b": N(m, P())}, {"a": X, "b": (X[:, 0], None)}
+    ),
+    "of the process, nothing": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(None, None),
+    "of the process, shardings of other keys": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(
+        {"a": N(m, P("x"))}, {"b": X}
+    ),
+    "of the process, no sharding": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(None, X),
     "of the process, shapes of other keys": lambda jax, N, P, m, e: jax.make_array_from_process_local_data(
         jax.devices()[0], {"a": X}, {"a": (8, 4), "b": (3, 5)}
     ),

@@ -76,18 +76,17 @@ def make_array_from_single_device_arrays(
     return _assembled(sizes, sharding, parts, dtype)
 
 
-def make_array_from_process_local_data(
-    sharding: Sharding | PartitionSpec, local_data: Any, global_shape: Any = None
-) -> Any:
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
     """Return the pytree of arrays over devices of which the leaves of `local_data` are what this process has.
 
-    `global_shape`, a shape or a pytree of them, is found by the sharding where it is not given: dimensions that are split
+    `sharding` is one for all of them, or a prefix of the pytree. `global_shape`, a shape or a pytree of them, is found by the sharding where it is not given: dimensions that are split
     between processes count as many times. Raises `ValueError` for data of another shape.
     """
-    laid = _sharding(sharding, "make_array_from_process_local_data")
     leaves, spec = tree.flatten(local_data)
+    given = broadcast_prefix(sharding, spec, "sharding")
+    laid = [_sharding(s, "make_array_from_process_local_data") for s in given]
     shapes = broadcast_prefix(global_shape, spec, "global_shape", lambda x: x is None or isinstance(x, tuple))
-    return spec.unflatten(_of_local_data(laid, leaf, shape) for leaf, shape in zip(leaves, shapes, strict=True))
+    return spec.unflatten(map(_of_local_data, laid, leaves, shapes))
 
 
 def _sharding(given: Any, function: str) -> Sharding:
