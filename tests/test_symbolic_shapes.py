@@ -1,5 +1,6 @@
 """Symbolic shapes: their algebra is JAX's, and functions exported for them compute what JAX's jitted functions do."""
 
+import importlib
 import itertools
 import random
 
@@ -187,6 +188,10 @@ PROGRAMS = {
     "a factorization": ("lambda q: jnp.linalg.cholesky(q @ q.T + 10 * jnp.eye(q.shape[0]))", ["b, b"], [[(3, 3)], [(1, 1)]]),
     "copies": ("lambda q: (jnp.tile(q, (2, 1)), jnp.repeat(q, 2, axis=0), jnp.stack([q, q]), jnp.pad(q, 1))", ["b, c"], [[(2, 3)], [(1, 1)]]),
     "parts": ("lambda q: jnp.split(q, 2, axis=0)", ["2*b, c"], [[(4, 3)], [(2, 1)]]),
+    "sparse arrays": (
+        "lambda x, y: (lambda a: ((a * x).todense(), (a + a.T.T).todense(), a.T @ x, a[None].todense(), "
+        "a.sum(0).todense(), (a / y).sort_indices().todense()))(sparse.BCOO.fromdense(x, nse=9))", ["b, 3", "b, 3"], [[(4, 3)] * 2, [(3, 3)] * 2],
+    ),
     "a size from an empty array": ("lambda d, x: x[: d.shape[1]]", ["0, k + 1", "k + 3"], [[(0, 3), (5,)]]),
     "a maximum of sizes": ("lambda x: jnp.ones(jax.core.max_dim(x.shape[0], 4))", ["b"], [[(3,)], [(9,)]]),
 }  # fmt: skip
@@ -194,7 +199,8 @@ PROGRAMS = {
 
 def traced(j, name, constraints=()):
     text, specs, calls = PROGRAMS[name]
-    function = eval(text, {"jax": j, "jnp": j.numpy, "lax": j.lax, "np": np})
+    sparse = importlib.import_module(f"{j.__name__}.experimental.sparse")
+    function = eval(text, {"jax": j, "jnp": j.numpy, "lax": j.lax, "np": np, "sparse": sparse})
     scope = j.export.SymbolicScope(constraints)
     shapes = [c if s is None else j.export.symbolic_shape(s, scope=scope) for s, c in zip(specs, calls[0], strict=True)]
     return function, [j.ShapeDtypeStruct(s, "float32") for s in shapes]

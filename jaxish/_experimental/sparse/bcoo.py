@@ -29,6 +29,7 @@ from .layout import (
     layout_of,
     nonzero_keys,
     over_batch,
+    sizes_like,
     to_dense,
     without_duplicates,
 )
@@ -137,7 +138,7 @@ class BCOO(JAXSparse):
             raise ValueError(f"Invalid inputs: {shape=}, {n_dense=}, {n_batch=}, {nse=}")
         batch, sparse, dense = layout.split(shape)
         data, indices = zeros((*batch, nse, *dense), dtype), zeros((*batch, nse, len(sparse)), index_dtype)
-        padding = torch.tensor(sparse, dtype=indices._tensor.dtype, device=indices._tensor.device)
+        padding = sizes_like(sparse, indices._tensor)
         filled = Array(padding.expand(indices.shape))
         return cls((data, filled), shape=shape, indices_sorted=True, unique_indices=True)
 
@@ -276,8 +277,9 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     own = broadcast_shape(data.shape[: len(batch)], indices.shape[: len(batch)])
     indices = indices.expand(*own, *indices.shape[-2:])
     sizes = [n + 1 for n in sparse]  # padding comes last in each dimension
-    clamped = torch.minimum(indices.to(torch.int64), torch.tensor(sparse, dtype=torch.int64, device=data.device))
-    steps = torch.tensor([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=torch.int64, device=data.device)
+    wide = indices.to(torch.int64)
+    clamped = torch.minimum(wide, sizes_like(sparse, wide))
+    steps = sizes_like([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], wide)
     order = torch.argsort((clamped * steps).sum(-1), dim=-1, stable=True)
     indices = torch.take_along_dim(indices, order.unsqueeze(-1), -2)
     data = data.expand(*own, mat.nse, *dense)
@@ -295,7 +297,7 @@ def _without_zeros(mat: BCOO) -> BCOO:
     for d, n in enumerate(indices.shape[: mat.n_batch]):
         if n == 1:
             is_zero = is_zero.all(d, keepdim=True)
-    padding = torch.tensor(sparse, dtype=indices.dtype, device=indices.device)
+    padding = sizes_like(sparse, indices)
     indices = torch.where(is_zero.unsqueeze(-1), padding, indices)
     return BCOO((mat.data, Array(indices)), shape=mat.shape)
 

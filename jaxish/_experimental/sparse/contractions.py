@@ -16,7 +16,7 @@ from ..._lax.contraction import DotDimensionNumbers, canonical_numbers, check_nu
 from ..._numpy.creation import asarray
 from .base import Shape
 from .bcoo import BCOO, bcoo_sum_duplicates, extracted
-from .layout import gathered, layout_of, nonzero_keys, over_batch
+from .layout import gathered, layout_of, nonzero_keys, over_batch, sizes_like
 from .products import SAMPLED_PRODUCT, sparse_product
 from .shapes import bcoo_update_layout
 
@@ -55,7 +55,7 @@ def _places(indices: Tensor, shape: Shape, dims: Sequence[int]) -> Tensor:
 
 def _inside(indices: Tensor, shape: Shape) -> Tensor:
     n_batch = indices.dim() - 2
-    sparse = torch.tensor(shape[n_batch : n_batch + indices.shape[-1]], dtype=indices.dtype, device=indices.device)
+    sparse = sizes_like(shape[n_batch : n_batch + indices.shape[-1]], indices)
     return ((indices >= 0) & (indices < sparse)).all(-1).expand(*shape[:n_batch], indices.shape[-2])
 
 
@@ -167,7 +167,7 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, numbers: Any, shape: Shape, dtype: torc
 
 def _inside_of(indices: Tensor, mat: BCOO) -> Tensor:
     _, sparse, _ = mat.layout.split(mat.shape)
-    return (indices < torch.tensor(sparse, dtype=indices.dtype, device=indices.device)).all(-1)
+    return (indices < sizes_like(sparse, indices)).all(-1)
 
 
 def _check_sparse_product(lhs: BCOO, rhs: BCOO, numbers: Any) -> None:
@@ -234,7 +234,7 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: ArrayLike) -> Array:
     t = t.reshape(*[1] * (len(shape) - t.dim()), *t.shape)
     indices, first = tensor_of(sp_mat.indices), sp_mat.n_batch + sp_mat.n_sparse
     sizes = tuple(t.shape[:first])
-    limit = torch.tensor(sizes[sp_mat.n_batch :], dtype=indices.dtype, device=indices.device) - 1
+    limit = sizes_like(sizes[sp_mat.n_batch :], indices) - 1
     wide = torch.minimum(indices, limit).clamp(min=0)
     batch = broadcast_shape(wide.shape[: sp_mat.n_batch], sizes[: sp_mat.n_batch])
     place = _places(
@@ -274,7 +274,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     indices = torch.where(
         (keys < nse).unsqueeze(-1),
         gathered(over_batch(places, own), keys),
-        torch.tensor(sparse, dtype=places.dtype, device=places.device),
+        sizes_like(sparse, places),
     )
     return BCOO((Array(values, weak), Array(indices.reshape(*own, nse, len(sparse)))), shape=shape)
 

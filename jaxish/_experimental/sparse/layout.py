@@ -7,7 +7,8 @@ their product for padding.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -53,13 +54,19 @@ def checked_layout(data: Tensor, indices: Tensor, shape: Shape) -> Layout:
     return layout
 
 
+def sizes_like(sizes: Sequence[Any], like: Tensor) -> Tensor:
+    """Return sizes, which may be symbols, as a vector that indices can be compared with."""
+    if torch.SymInt not in map(type, sizes):
+        return torch.tensor(tuple(sizes), dtype=like.dtype, device=like.device)
+    return torch.stack([torch.full((), n, dtype=like.dtype, device=like.device) for n in sizes])
+
+
 def keys_of(indices: Tensor, sparse_shape: Shape) -> Tensor:
     """Return the keys of indices, without their last dimension."""
-    sizes = torch.tensor(sparse_shape, dtype=torch.int64, device=indices.device)
     wide = indices.to(torch.int64)
     steps = [math.prod(sparse_shape[i + 1 :]) for i in range(len(sparse_shape))]
-    keys = (wide * torch.tensor(steps, dtype=torch.int64, device=indices.device)).sum(-1)
-    is_inside = ((wide >= 0) & (wide < sizes)).all(-1)
+    keys = (wide * sizes_like(steps, wide)).sum(-1)
+    is_inside = ((wide >= 0) & (wide < sizes_like(sparse_shape, wide))).all(-1)
     return torch.where(is_inside, keys, math.prod(sparse_shape))
 
 

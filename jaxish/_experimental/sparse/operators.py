@@ -244,6 +244,9 @@ def _basic(mat: BCOO, entries: Sequence[Any]) -> BCOO:
             place = min(max(place + size if place < 0 else place, 0), size - 1)  # JAX clips
             cuts.append((place, place + 1, 1))
             continue
+        if entry == slice(None):  # the size may be a symbol
+            cuts.append((0, size, 1))
+            continue
         places = range(*entry.indices(size))
         if places.step < 0:
             turned.append(d)

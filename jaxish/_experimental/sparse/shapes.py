@@ -13,21 +13,18 @@ from torch import Tensor
 
 from ..._core.array import Array, tensor_of
 from ..._core.dimensions import canonical_axes
+from ..._core.symbolic_sizes import index
 from ..._lax.dynamic_slices import dynamic_slice
 from ..._lax.gather_scatter import GatherDimensionNumbers, GatherScatterMode
 from ..._numpy.creation import asarray
 from ..._transforms.vmap import vmap
 from .base import Shape, SparseEfficiencyError, SparseEfficiencyWarning
 from .bcoo import BCOO, bcoo_sum_duplicates
+from .layout import sizes_like
 
 
 def _made(data: Tensor, indices: Tensor, shape: Sequence[int], **flags: bool) -> BCOO:
     return BCOO((Array(data), Array(indices)), shape=tuple(shape), **flags)
-
-
-def _row(values: Sequence[int], like: Tensor) -> Tensor:
-    """Return numbers as a vector that indices can be compared with."""
-    return torch.tensor(tuple(values), dtype=like.dtype, device=like.device)
 
 
 def _beside_data(mask: Tensor, data: Tensor) -> Tensor:
@@ -214,7 +211,7 @@ def bcoo_reshape(
         raise NotImplementedError("bcoo_reshape takes no sharding.")
     if dimensions is not None:
         mat = bcoo_transpose(mat, permutation=tuple(dimensions))
-    new = tuple(operator.index(n) for n in new_sizes)
+    new = tuple(index(n) for n in new_sizes)
     data, indices = mat.tensors
     batch, sparse, _ = mat.layout.split(mat.shape)
     ends = list(itertools.accumulate(new, operator.mul))
@@ -237,7 +234,7 @@ def _reshaped_columns(indices: Tensor, old: Shape, new: Shape) -> Tensor:
     place = torch.zeros(indices.shape[:-1], dtype=torch.int64, device=indices.device)
     for column, size in zip(indices.unbind(-1), old, strict=True):
         place = place * size + column
-    inside = (indices < _row(old, indices)).all(-1)
+    inside = (indices < sizes_like(old, indices)).all(-1)
     columns = []
     for size in reversed(new):
         columns.append(torch.where(inside, place % max(size, 1), size))
@@ -288,7 +285,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     moved, offset = [], 0
     for op in operands:
         steps = [offset if n_batch + i == dimension else 0 for i in range(n_sparse)]
-        moved.append(tensor_of(op.indices) + _row(steps, tensor_of(op.indices)))
+        moved.append(tensor_of(op.indices) + sizes_like(steps, tensor_of(op.indices)))
         offset += op.shape[dimension]
     return _made(torch.cat([p[0] for p in parts], n_batch), torch.cat(moved, n_batch), shape)
 
@@ -299,7 +296,7 @@ def _padded(mat: BCOO, nse: int) -> tuple[Tensor, Tensor]:
     more, n_batch = nse - mat.nse, mat.n_batch
     _, sparse, dense = mat.layout.split(mat.shape)
     zeros = data.new_zeros((*data.shape[:n_batch], more, *dense))
-    padding = _row(sparse, indices).expand(*indices.shape[:n_batch], more, len(sparse))
+    padding = sizes_like(sparse, indices).expand(*indices.shape[:n_batch], more, len(sparse))
     return torch.cat([data, zeros], n_batch), torch.cat([indices, padding], n_batch)
 
 
@@ -338,7 +335,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
 
 def _fewer(data: Tensor, indices: Tensor, keep: Tensor, shape: Shape, nse: int, sparse: Shape) -> BCOO:
     """Return a part of an array of which `keep` says what lies within, without more elements than it has places."""
-    indices = torch.where(keep.unsqueeze(-1), indices, _row(sparse, indices))
+    indices = torch.where(keep.unsqueeze(-1), indices, sizes_like(sparse, indices))
     made = _made(torch.where(_beside_data(keep, data), data, data.new_zeros(())), indices, shape)
     most = math.prod(sparse)
     return bcoo_sum_duplicates(made, nse=most) if nse > most else made
@@ -350,7 +347,7 @@ def bcoo_slice(
     """Return the part of the array from `start_indices` to `limit_indices` in steps of `strides`."""
     if not isinstance(mat, BCOO):
         raise TypeError(f"bcoo_slice: input should be BCOO array, got type(mat)={type(mat)}")
-    starts, limits = ([operator.index(i) for i in x] for x in (start_indices, limit_indices))
+    starts, limits = ([index(i) for i in x] for x in (start_indices, limit_indices))
     steps = [1] * mat.ndim if strides is None else [operator.index(i) for i in strides]
     if not len(starts) == len(limits) == len(steps) == mat.ndim:
         raise ValueError(f"bcoo_slice: indices must have size mat.ndim={mat.ndim}")
@@ -371,7 +368,7 @@ def bcoo_slice(
     indices = indices[(*of_batch(indices), whole, whole)]
     if not sparse:
         return _made(data, indices, shape)
-    first, last, step = (_row([getattr(c, part) for c in sparse], indices) for part in ("start", "stop", "step"))
+    first, last, step = (sizes_like([getattr(c, part) for c in sparse], indices) for part in ("start", "stop", "step"))
     keep = ((indices >= first) & (indices < last) & ((indices - first) % step == 0)).all(-1)
     indices = torch.div(indices - first, step, rounding_mode="floor")
     return _fewer(data, indices, keep, shape, mat.nse, mat.layout.split(shape)[1])
@@ -381,7 +378,7 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     """Return the part of the array of a given size that begins at `start_indices`, which may be traced."""
     if not isinstance(mat, BCOO):
         raise TypeError(f"bcoo_slice: input should be BCOO array, got type(mat)={type(mat)}")
-    sizes = tuple(operator.index(n) for n in slice_sizes)
+    sizes = tuple(index(n) for n in slice_sizes)
     starts = [asarray(i) for i in start_indices]
     if not len(starts) == len(sizes) == mat.ndim:
         raise TypeError(f"bcoo_dynamic_slice: indices must have size mat.ndim={mat.ndim}")
@@ -406,9 +403,9 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     _, whole, _ = mat.layout.split(mat.shape)
     _, wanted, _ = mat.layout.split(sizes)
     first = torch.stack([tensor_of(s).to(indices.dtype) for s in starts[n_batch : n_batch + n_sparse]])
-    first = torch.where(first < 0, first + _row(whole, indices), first)
-    first = torch.minimum(first.clamp(min=0), _row(whole, indices) - _row(wanted, indices))
-    keep = ((indices >= first) & (indices < first + _row(wanted, indices))).all(-1)
+    first = torch.where(first < 0, first + sizes_like(whole, indices), first)
+    first = torch.minimum(first.clamp(min=0), sizes_like(whole, indices) - sizes_like(wanted, indices))
+    keep = ((indices >= first) & (indices < first + sizes_like(wanted, indices))).all(-1)
     return _fewer(data, indices - first, keep, sizes, mat.nse, wanted)
 
 
@@ -454,7 +451,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     dense = [a - n_sparse + 1 for a in axes if a >= n_batch + n_sparse]
     data = data.sum(dense, dtype=data.dtype) if dense else data
     if n_sparse:
-        inside = (indices < _row(sparse, indices)).all(-1)
+        inside = (indices < sizes_like(sparse, indices)).all(-1)
         data = torch.where(_beside_data(inside, data), data, data.new_zeros(()))
     indices = indices[..., [i for i in range(n_sparse) if i + n_batch not in axes]]
     summed = [a for a in axes if a < n_batch]
