@@ -402,6 +402,13 @@ def test_methods_of_ufuncs(name):
     agree(lambda jax: getattr(jax.numpy, name)(1, 2, where=True))
 
 
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_exponents_are_rounded_to_the_dtype(size):
+    """The power of a few large numbers tells 0.6 from the nearest float32."""
+    x = np.linspace(7000.0, 30000.0, size, dtype=np.float32)
+    agree(lambda j: [j.numpy.asarray(x) ** e for e in (0.6, -1.1, 2.3, 1e300, float("nan"))], rtol=2e-7)
+
+
 def test_scaling_by_powers_of_two():
     agree(lambda jax: jax.numpy.ldexp(jax.numpy.array([0.5, 3.0, -1.5, np.inf]), jax.numpy.array([3, -2, 100, 1])))
     agree(lambda jax: jax.numpy.ldexp(jax.numpy.array([1, 2]), 2))

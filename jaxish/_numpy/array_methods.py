@@ -8,6 +8,7 @@ half precision it is made an array first, since torch would compute with more di
 import operator
 import warnings
 from collections.abc import Callable, Sequence
+from ctypes import c_float
 from typing import Any
 
 import numpy as np
@@ -193,10 +194,13 @@ _rpow = _binary(operator.pow, ufuncs.power, frozenset())[1]
 def _pow(self: Array, other: Any) -> Any:
     if not graph.tracing:
         x = self._tensor
+        dtype = x.dtype
         if type(other) is int:
-            if x.dtype in _FLOATS:
+            if dtype in _FLOATS:
                 return Array(x * x if other == 2 else torch.pow(x, other), self._weak)
-        elif type(other) is float and x.dtype in _FLOATS and functorch.peek_interpreter_stack() is None:
+        elif type(other) is float and dtype in _FLOATS and functorch.peek_interpreter_stack() is None:
+            if dtype is torch.float32:  # of few elements torch computes the power with all digits of the number
+                other = c_float(other).value
             return Array(torch.pow(x, other), self._weak)
     if (other := _operand(other)) is NotImplemented:
         return NotImplemented
