@@ -137,6 +137,24 @@ def test_transformations_and_loops_of_narrow_arrays(dtype, program):
     _agree(lambda jax: program(jax, jax.numpy.asarray(NUMBERS).astype(dtype)))
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("transform", [lambda jax, f: f, lambda jax, f: jax.jit(f)])
+def test_elements_are_combined(dtype, transform):
+    def program(jax):
+        x, updates = (jax.numpy.array(v).astype(dtype) for v in ([1, 0, -1, 1], [1, 1, -1]))
+        ids, inside = np.array([0, 0, 2, 5], "int32"), x > 0
+
+        def combined(x, updates):
+            segments = [getattr(jax.ops, f"segment_{n}")(x, ids, 4) for n in ("sum", "prod", "max", "min")]
+            updated = [getattr(x.at[ids[1:]], name)(updates) for name in ("set", "add", "max", "min", "mul")]
+            extrema = [f(x, initial=1, where=inside) for f in (jax.numpy.max, jax.numpy.min)]
+            return *segments, *updated, *extrema, jax.numpy.take(x, ids, mode="fill")
+
+        return transform(jax, combined)(x, updates)
+
+    _agree(program)
+
+
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_derivatives_pass_through_conversions_to_torchs_floats(dtype):
     agree(lambda jax: jax.grad(lambda x: (x.astype(dtype) * 2).astype("float32").sum())(jax.numpy.ones(3)))

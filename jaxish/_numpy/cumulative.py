@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, narrow, unsigned
 from .._core.array import Array
 from .._core.dimensions import canonical_axis
 from .._core.promotion import convert, tensor
@@ -86,7 +86,7 @@ def _cumulative(
     found = _running(function, operation, x, axis, dtype, promote)
     if include_initial:
         shape = [1 if d == axis else n for d, n in enumerate(found.shape)]
-        found = torch.cat([torch.full(shape, first, dtype=found.dtype, device=found.device), found], axis)
+        found = torch.cat([narrow.full(shape, first, found.dtype, found.device), found], axis)
     return Array(found)
 
 

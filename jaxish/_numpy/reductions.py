@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import dtypes, unsigned
+from .._core import dtypes, narrow, unsigned
 from .._core.array import Array, check_arraylike, tensor_of
 from .._core.dimensions import canonical_axes, canonical_axis, expanded, several, static_int
 from .._core.primitive import conjugate
@@ -87,7 +87,7 @@ def masked(a: Tensor, mask: Tensor | None, other: Any) -> Tensor:
     """Return `a` with `other` where the mask, if any, is False."""
     if mask is None:
         return a
-    filler = torch.full((), other, dtype=a.dtype, device=a.device)
+    filler = narrow.full((), other, a.dtype, a.device)
     return selected(mask, a, filler)
 
 
@@ -156,12 +156,21 @@ def _extremum(function: str, greatest: bool, a: Any, axis: Any, keepdims: bool, 
     if initial is None:
         return Array(extremum_along(t, axes, names, greatest, keepdims))
     start = initial_value(initial, t)
-    t = masked(t, mask, ordering.lowest(t.dtype) if greatest else ordering.highest(t.dtype))
+    t = masked(t, mask, _last_choice(t.dtype, greatest))
     if empty:
         sizes = [n if i not in axes else 1 for i, n in enumerate(t.shape) if keepdims or i not in axes]
         return Array(start.expand(sizes))
     combine = ordering.maximum if greatest else ordering.minimum
     return Array(combine(start, extremum_along(t, axes, names, greatest, keepdims)))
+
+
+def _last_choice(dtype: torch.dtype, greatest: bool) -> Any:
+    """Return a number that no element loses against: most narrow floats have no infinities."""
+    found = ordering.lowest(dtype) if greatest else ordering.highest(dtype)
+    if dtype not in dtypes.NARROW or np.asarray(found).astype(dtypes.TO_NUMPY[dtype]) == found:
+        return found
+    bounds = dtypes.finfo(dtypes.TO_NUMPY[dtype])
+    return float(bounds.min if greatest else bounds.max)
 
 
 def extremum_along(t: Tensor, axes: tuple[int, ...], names: tuple[str, ...], greatest: bool, keepdims: bool) -> Tensor:
@@ -194,8 +203,8 @@ def _additive(
         result = promoted_integer(t.dtype)
     else:
         result = int_dtype() if t.dtype is torch.bool else t.dtype
-    narrow = dtype is None and result.itemsize == 2 and result.is_floating_point
-    t = converted(t, torch.float32 if narrow else result)
+    is_half = dtype is None and result.itemsize == 2 and result.is_floating_point
+    t = converted(t, torch.float32 if is_half else result)
     t = reduce(masked(t, mask, identity), axes, names, bool(keepdims))
     if initial is not None:
         t = combine(initial_value(initial, t), t)

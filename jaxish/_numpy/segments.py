@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from .._core import narrow
 from .._core.array import Array, as_array, check_arraylike, tensor_of
 from .._core.errors import ConcretizationTypeError
 from .._core.symbolic_sizes import index as index_of
@@ -37,7 +38,7 @@ def _segmented(
         size.insert(0, -(-ids.size // bucket_size))
         position = torch.arange(ids.shape[0], device=rows.device)
         index = (Array(position // bucket_size, False), ids)
-    start = torch.full(size, identity(rows.dtype), dtype=rows.dtype, device=rows.device)
+    start = narrow.full(size, identity(rows.dtype), rows.dtype, rows.device)
     found = Array(put_index(start, index, rows, combine, mode_of(mode), unique, wrap=False), False)
     whole = found if bucket_size is None else reduce(found, axis=0).astype(found.dtype)
     return laid_over(out_sharding, function, whole)

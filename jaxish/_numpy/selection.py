@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import errors, selection, unsigned
+from .._core import errors, narrow, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, default_torch_device, is_weak, tensor_of
 from .._core.dimensions import broadcast_shape, canonical_axis, static_int
 from .._core.extended import moves_elements
@@ -157,7 +157,7 @@ def take_along_axis(
     if chosen is GatherScatterMode.FILL_OR_DROP:
         fill = fill_of(fill_value, t)
         if fill is None:
-            fill = torch.full((), default_fill(t.dtype), dtype=t.dtype, device=t.device)
+            fill = narrow.full((), default_fill(t.dtype), t.dtype, t.device)
         found = selection.where((index >= 0) & (index < size), found, fill)
     return Array(found, is_weak(arr))
 

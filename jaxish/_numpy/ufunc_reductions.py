@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import dtypes
+from .._core import dtypes, narrow
 from .._core.array import Array
 from .._core.dimensions import canonical_axes
 from .._core.promotion import convert, promote_inexact, tensor
@@ -29,7 +29,7 @@ def _folded(
     rest = [n for i, n in enumerate(t.shape) if i not in axes]
     t = t.movedim(axes, tuple(range(len(axes)))).reshape(math.prod(t.shape[d] for d in axes), *rest)
     if not t.shape[0]:
-        t = torch.full((1, *rest), identity, dtype=t.dtype, device=t.device)
+        t = narrow.full((1, *rest), identity, t.dtype, t.device)
     while (n := t.shape[0]) > 1:
         half = n // 2
         combined = combine(t[:half], t[half : 2 * half])

@@ -331,8 +331,11 @@ def _put_elements(
     flat = operand.reshape(lanes * rows, *rest)
     places = places.expand((lanes, *batch) if before else batch).reshape(number)
     updates = updates.expand((*operand.shape[:before], *batch, *rest)).reshape(number, *rest)
-    put = element_updates.put(combine, drop, unique or math.prod(batch) == 1, flat.dtype)
-    out = (unsigned.via_order if combine in ("min", "max") else unsigned.via_bits)(put, flat, places, updates)
+    put = element_updates.put(combine, drop, unique or math.prod(batch) == 1, narrow.wide_dtype(flat.dtype))
+    via = unsigned.via_order if combine in ("min", "max") else unsigned.via_bits
+    if flat.dtype in dtypes.NARROW:
+        via = narrow.via_wide
+    out = via(put, flat, places, updates)
     return out.reshape(operand.shape)
 
 
