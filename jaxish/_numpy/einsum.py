@@ -63,7 +63,7 @@ def einsum(
     if _dot_general is not dot_general or (graph.tracing and keeps_calls()):
         by_caller = partial(contract_by, _dot_general, precision, dtypes.TO_NUMPY[result], _contract)
         value = tensor_of(_by_path(inputs, output, [as_array(x) for x in given], optimize, by_caller))
-    elif len(found) <= 2:
+    elif len(found) == 1 or (len(found) == 2 and not _have_diagonals(inputs)):
         value = _contract(inputs, output, found)
     else:
         value = _by_path(inputs, output, found, optimize, _contract)
@@ -137,7 +137,7 @@ def _by_path(
 @in_own_dtypes
 def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Tensor:
     dtype = taken[0].dtype
-    if any(len({*names}) < len(names) for names in inputs):
+    if _have_diagonals(inputs):
         inputs, taken = _with_diagonals(inputs, taken)
     equation = f"{','.join(inputs)}->{output}"
     if len(taken) == 1 and inputs[0] == output:
@@ -151,6 +151,10 @@ def _contract(inputs: Sequence[str], output: str, taken: Sequence[Tensor]) -> Te
     # torch sums small integers as int64.
     summed = lambda *ts: torch.einsum(equation, *ts).to(ts[0].dtype)  # noqa: E731
     return unsigned.bilinear(summed, *taken) if len(taken) == 2 else unsigned.via_bits(summed, *taken)
+
+
+def _have_diagonals(inputs: Sequence[str]) -> bool:
+    return any(len({*names}) < len(names) for names in inputs)
 
 
 def _with_diagonals(inputs: Sequence[str], taken: Sequence[Tensor]) -> tuple[list[str], list[Tensor]]:
