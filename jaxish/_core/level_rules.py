@@ -4,7 +4,8 @@ The rule calls primitives, and so each level further out is asked in its turn. t
 autograd.Function, but go down all levels by itself: it knows no primitive that is another one at another level, and runs
 what gives results and what gives their tangents one by one.
 
-A level that neither batches nor differentiates any of the inputs is passed by: to it the results are constants.
+A level that neither batches nor differentiates any of the inputs is passed by: to it the results are constants, unless the
+primitive's graphs ask for the lane along the level's axis.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from . import duals, functorch, levels
+from . import axes, duals, functorch, levels
 
 # back(which inputs need a cotangent, inputs, results, cotangents of the results) -> cotangents of the inputs; None is zero
 Back = Callable[[Sequence[bool], Sequence[Tensor], Sequence[Tensor], Sequence[Tensor | None]], Sequence[Tensor | None]]
@@ -53,7 +54,9 @@ def _mapped(primitive: Any, interpreter: Any, inputs: Sequence[Tensor]) -> list[
     level, size = interpreter.level(), interpreter.batch_size()
     values, dims = zip(*(functorch.unwrap_batched(t, level) for t in inputs), strict=True) if inputs else ((), ())
     if all(d is None for d in dims):
-        return one_level_out(primitive, inputs)
+        name = axes.name_at(level)
+        if name is None or name not in primitive.lanes_told():
+            return one_level_out(primitive, inputs)
     with interpreter.lower():
         results, out_dims = primitive.vmap(size, dims, *values)
     return [r if d is None else functorch.add_batch_dim(r, d, level) for r, d in zip(results, out_dims, strict=True)]

@@ -22,7 +22,7 @@ import hashlib
 import itertools
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,10 @@ class Primitive:
     def vmap(self, size: int, dims: Dims, *inputs: Tensor) -> tuple[list[Tensor], list[int | None]]:
         """Return results and their batch dimensions, for inputs batched along `dims` (None: not batched)."""
         raise NotImplementedError(f"vmap of {self.__name__} is not implemented")
+
+    def lanes_told(self) -> frozenset[Hashable]:
+        """Return the axes along which its results may vary whatever its inputs do: its graphs ask which lane they are in."""
+        return frozenset().union(*map(_lanes_told_in, graphs_of(self)))
 
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Return the tangents of the results; a tangent of None is zero."""
@@ -194,6 +198,15 @@ def graph_identity(body: Graph) -> str:
 def graphs_of(primitive: Primitive) -> list[Graph]:
     """Return the graphs that a primitive holds, each once."""
     return list({id(body): body for body in _graphs_in(vars(primitive).values())}.values())
+
+
+def _lanes_told_in(body: Graph) -> frozenset[Hashable]:
+    found = body.cache.get("lanes told")
+    if found is None:
+        targets = (node.target for node in body.module.graph.nodes)
+        told = (t.lanes_told() for t in targets if isinstance(t, Primitive))
+        found = body.cache["lanes told"] = frozenset().union(*told)
+    return found
 
 
 def _graphs_in(values: Iterable[Any]) -> Iterator[Graph]:

@@ -35,6 +35,9 @@ class AxisIndex(Primitive):
     def out_types(self, *inputs: Tensor) -> Sequence[TensorType]:
         return [TensorType((), torch.int32, self.device)]
 
+    def lanes_told(self) -> frozenset[Hashable]:
+        return frozenset({self.axis})
+
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         index = axes.lane_index(self.axis, self.device)
         return super().__call__() if index is None else [graph.lift(index) if graph.tracing else index]
