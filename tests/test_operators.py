@@ -11,6 +11,7 @@ from jaxish._core.operators import Kind
 
 ROWS = {packet: row for packet, row in operators.rows().items() if hasattr(packet, "overloads")}
 LIKE_ELEMENTWISE = {
+    "ldexp",  # to torch 2.9
     "_to_copy",
     "lift_fresh_copy",
     "full_like",
