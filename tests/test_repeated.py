@@ -17,6 +17,8 @@ V = np.linspace(-1, 2, 12, dtype=np.float32)
 
 N = np.arange(-600, 600, dtype=np.int32)
 EDGES = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1.5, -1, -2.5, 2e-38, -3e38], np.float32)
+Z = (np.linspace(-3, 3, 1200) + 1j * np.cos(np.arange(1200))).astype(np.complex64)
+LARGE = np.concatenate([EDGES, np.random.default_rng(1).normal(size=89_990).astype(np.float32) * 9])
 
 CALLS = {
     "solve": lambda xp: xp.numpy.linalg.solve(xp.numpy.asarray(X), xp.numpy.asarray(X[0])),
@@ -48,11 +50,33 @@ CALLS = {
     "poly": lambda xp: xp.numpy.poly(xp.numpy.asarray(V)),
     "polyint": lambda xp: xp.numpy.polyint(xp.numpy.asarray(V), 2),
     "standardize": lambda xp: xp.nn.standardize(xp.numpy.asarray(X), axis=0),
+    **{
+        name: lambda xp, f=name: getattr(xp.nn, f)(xp.numpy.asarray(LARGE))
+        for name in (
+            *(
+                "celu",
+                "elu",
+                "hard_sigmoid",
+                "hard_silu",
+                "hard_tanh",
+                "leaky_relu",
+                "log1mexp",
+                "log_sigmoid",
+                "mish",
+                "selu",
+            ),
+            *("soft_sign", "softplus", "sparse_plus", "sparse_sigmoid", "squareplus"),
+        )
+    },
+    "elu, by another number": lambda xp: xp.nn.elu(xp.numpy.asarray(EDGES), 0.5),
+    "sign": lambda xp: [xp.numpy.sign(xp.numpy.asarray(x)) for x in (LARGE, N, Z)],
+    "copysign": lambda xp: xp.numpy.copysign(xp.numpy.asarray(LARGE), xp.numpy.asarray(LARGE[::-1])),
+    "heaviside": lambda xp: xp.numpy.heaviside(xp.numpy.asarray(LARGE), xp.numpy.asarray(V[:1])),
+    "modf": lambda xp: xp.numpy.modf(xp.numpy.asarray(LARGE)),
+    "var of many": lambda xp: xp.numpy.var(xp.numpy.asarray(LARGE).reshape(300, -1), 0),
     "an array by name": lambda xp: xp.numpy.trapezoid(xp.numpy.asarray(V), x=xp.numpy.asarray(V**3)),
 }
 
-
-Z = (np.linspace(-3, 3, 1200) + 1j * np.cos(np.arange(1200))).astype(np.complex64)
 
 ELEMENTWISE = {
     **{

@@ -24,6 +24,7 @@ from .._numpy.ufuncs import maximum
 from .._tensors import arithmetic, ordering
 from .._transforms.custom_jvp import custom_jvp
 from .._transforms.jit import jit
+from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 
 
@@ -121,6 +122,7 @@ def sigmoid(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def softplus(x: ArrayLike) -> Array:
     """Return log(1 + exp(x))."""
     found, weak = _with_booleans("softplus", x)
@@ -132,6 +134,7 @@ def _softplus(x: Tensor) -> Tensor:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def sparse_plus(x: ArrayLike) -> Array:
     """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between (Nguyen et al., "Sparsing and Smoothing", 2023)."""
     found, weak = _with_numbers("sparse_plus", x)
@@ -140,6 +143,7 @@ def sparse_plus(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def sparse_sigmoid(x: ArrayLike) -> Array:
     """Return (x + 1) / 2 clipped to [0, 1]."""
     found, weak = _with_numbers("sparse_sigmoid", x)
@@ -149,6 +153,7 @@ def sparse_sigmoid(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def soft_sign(x: ArrayLike) -> Array:
     """Return x / (1 + |x|)."""
     found, weak = _with_booleans("soft_sign", x)
@@ -166,6 +171,7 @@ swish = silu
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def mish(x: ArrayLike) -> Array:
     """Return x tanh(softplus(x)) (Misra, "Mish", 2019)."""
     found, weak = _with_booleans("mish", x)
@@ -173,6 +179,7 @@ def mish(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def log_sigmoid(x: ArrayLike) -> Array:
     """Return log(sigmoid(x))."""
     found, weak = _negatable("log_sigmoid", x)
@@ -180,6 +187,7 @@ def log_sigmoid(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return x where x > 0, alpha (exp(x) - 1) elsewhere."""
     (found, scale), weak = _together("elu", x, alpha)
@@ -196,6 +204,7 @@ _SELU_SCALE = 1.0507009873554805
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def selu(x: ArrayLike) -> Array:
     """Return the self-normalising elu (Klambauer et al., "Self-Normalizing Neural Networks", 2017)."""
     found, weak = _with_numbers("selu", x)
@@ -203,6 +212,7 @@ def selu(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Return max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (Barron, "Continuously Differentiable ELU", 2017)."""
     (found, scale), weak = _together("celu", x, alpha)
@@ -239,6 +249,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """Return x where x >= 0, negative_slope x elsewhere; with an integer slope integers stay integers."""
     (found, slope), weak = promote("leaky_relu", x, negative_slope)
@@ -249,6 +260,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def hard_tanh(x: ArrayLike) -> Array:
     """Return x clipped to [-1, 1]; integers stay integers."""
     found = tensor("hard_tanh", x)
@@ -262,6 +274,7 @@ def hard_tanh(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def hard_sigmoid(x: ArrayLike) -> Array:
     """Return relu6(x + 3) / 6."""
     found, weak = _with_numbers("hard_sigmoid", x)
@@ -269,6 +282,7 @@ def hard_sigmoid(x: ArrayLike) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def hard_silu(x: ArrayLike) -> Array:
     """Return x hard_sigmoid(x)."""
     found, weak = _with_numbers("hard_silu", x)
@@ -279,6 +293,7 @@ hard_swish = hard_silu
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """Return (x + sqrt(x^2 + b)) / 2 (Barron, "Squareplus", 2021)."""
     (found, shift), weak = _together("squareplus", x, b)
@@ -286,6 +301,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def log1mexp(x: ArrayLike) -> Array:
     """Return log(1 - exp(-x)) for x > 0 (Mächler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
     found, weak = _negatable("log1mexp", x)

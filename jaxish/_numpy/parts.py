@@ -59,6 +59,7 @@ def _real_pair(function: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 with the sign of x2. Raises `TypeError` for complex numbers."""
     a, b, weak = _real_pair("copysign", x1, x2)
@@ -77,6 +78,7 @@ def signbit(x: ArrayLike, /) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return 0 where x1 is negative, 1 where it is positive, x2 where it is zero."""
     a, b, weak = _real_pair("heaviside", x1, x2)

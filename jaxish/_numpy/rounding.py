@@ -95,6 +95,7 @@ def around(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 
 
 @shown_as_jit()
+@compiled_when_repeated
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Return the fractions and the whole parts of x, both with its sign."""
     no_out("modf", out)

@@ -16,6 +16,7 @@ from .._core.promotion import check_rank_promotion, convert, promote, promote_in
 from .._core.typing import ArrayLike
 from .._core.unsigned import SIGNED
 from .._tensors import arithmetic, ordering
+from .._transforms.repeated import compiled_when_repeated
 from .._transforms.shown_calls import shown_as_jit
 from . import cumulative, reductions, ufunc_reductions
 from .arguments import int_dtype, pair, pair_inexact, without_strong_arrays
@@ -270,6 +271,7 @@ def fabs(x: ArrayLike, /) -> Array:
     return Array(arithmetic.absolute(a), weak)
 
 
+@compiled_when_repeated
 def sign(x: ArrayLike, /) -> Array:
     """Return -1, 0 or 1; x / |x| for complex numbers, NaN for NaN. Raises `TypeError` for booleans."""
     (a,), weak = promote("sign", x)

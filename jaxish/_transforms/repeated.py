@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
-from .._compile import native_graph
+from .._compile import loop_matrices, native_graph
 from .._compile.factored import rewriting
 from .._core import config, debugging
 from .._core.array import Array, from_kind
@@ -21,8 +21,12 @@ from .program import Program, trace_program
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_PATIENCE = 30  # calls, which take less than tracing does
-_MOST_ELEMENTS = 1 << 16  # of an argument: beyond, LAPACK takes nearly all of the time
+_PATIENCE, _PATIENCE_OF_ELEMENTS = (
+    30,
+    1 << 21,
+)  # calls, and elements of their arguments, which take less than tracing does
+_MOST_ELEMENTS = 1 << 24  # of an argument
+_MOST_OF_MATRIX = 1 << 16  # beyond, LAPACK takes nearly all of the time
 _MOST_KINDS = 256  # of arguments
 
 
@@ -79,7 +83,7 @@ class _Repeated:
     """A function for arguments of one kind."""
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        self._fun, self._calls, self._is_hopeless = fun, 0, False
+        self._fun, self._calls, self._elements, self._is_hopeless = fun, 0, 0, False
         self._program: Program | None = None
         self._whole: native_graph.Whole | None = None
         self._run: Callable[..., Any] | None = None
@@ -91,7 +95,8 @@ class _Repeated:
             return program.out_spec.unflatten(map(from_kind, results, program.out_kinds))
         result = self._fun(*args, **kwargs)
         self._calls += 1
-        if self._calls > _PATIENCE and not self._is_hopeless:
+        self._elements += args[0].size
+        if (self._calls > _PATIENCE or self._elements > _PATIENCE_OF_ELEMENTS) and not self._is_hopeless:
             self._advance(args, kwargs)
         return result
 
@@ -109,6 +114,9 @@ class _Repeated:
 
                 self._program = trace_program(self._fun, arrays, rebuild)
                 body = rewriting.factored(self._program.closed.graph)
+                if max(a.size for a in arrays) > _MOST_OF_MATRIX and loop_matrices.is_factorizing(body):
+                    self._is_hopeless = True
+                    return
                 directly = body.module.forward
                 self._whole = native_graph.Whole(body, self._fun.__name__, when_long=directly, with_host=directly)
             self._run = self._whole.run()
