@@ -5,6 +5,7 @@ complex one. Each raises `TypeError` naming the function for what is no array or
 that the result has.
 """
 
+import math
 import warnings
 from typing import Any
 
@@ -190,6 +191,15 @@ def _float_to_int(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _single_to_int(x: Tensor, dtype: torch.dtype, info: torch.iinfo) -> Tensor:
     # The greatest int32 is no float32: what is at least 2**31 becomes it afterwards.
+    if type(x) is Tensor and selection.is_plain(x):  # large arrays are new as seldom as can be
+        held = torch.nan_to_num(x, nan=0.0, posinf=math.inf, neginf=-math.inf).clamp_(
+            info.min, min(info.max, 2**31 - 128)
+        )
+        if dtype is not torch.int32:
+            return held.to(torch.int32).to(dtype) if dtype in _UNORDERED else held.to(dtype)
+        is_above = x >= 2.0**31
+        held = held.to(torch.int32)
+        return held.masked_fill_(is_above, info.max) if is_above.any() else held
     held = selection.where(x != x, 0.0, x).clamp(info.min, min(info.max, 2**31 - 128)).to(torch.int32)
     return (selection.where(x >= 2.0**31, info.max, held) if dtype is torch.int32 else held).to(dtype)
 
