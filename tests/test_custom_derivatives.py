@@ -794,25 +794,32 @@ def test_rules_that_ask_which_lane_they_are_in(within):
     agree(program, rtol=1e-5)
 
 
-@pytest.mark.parametrize("within", ["scan", "checkpoint", "branch", "jit", "nothing"])
+@pytest.mark.parametrize("within", ["scan", "loop", "checkpoint", "branch", "one of branches", "jit", "nothing"])
+@pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("rule", ["custom_vjp", "custom_jvp"])
-def test_lanes_differ_by_the_rule_alone(within, rule):
-    def program(j):
-        wrap = {**LANES_WITHIN, "jit": lambda j, f: j.jit(f), "nothing": lambda j, f: f}[within]
+def test_lanes_differ_by_the_rule_alone(within, once, rule):
+    more = {
+        "loop": lambda j, f: lambda x: j.lax.fori_loop(0, 2, lambda _, c: f(c), x),
+        "one of branches": lambda j, f: lambda x: j.lax.switch(j.numpy.int32(x), [lambda x: x, f], x),
+        "jit": lambda j, f: j.jit(f),
+        "nothing": lambda j, f: f,
+    }
 
-        def doubled(x):
+    def program(j):
+        def doubled():
             f = getattr(j, rule)(lambda x: 2 * x)
             if rule == "custom_vjp":
                 f.defvjp(lambda x: (2 * x, j.lax.axis_index("i")), lambda lane, g: (g * lane,))
             else:
                 f.defjvp(lambda p, t: (2 * p[0], t[0] * j.lax.axis_index("i")))
-            return f(x)
+            return f
 
-        g = wrap(j, doubled)
+        # What wraps the function keeps its trace, and so the rule's.
+        g = {**LANES_WITHIN, **more}[within](j, doubled() if once else lambda x: doubled()(x))
         of_one = j.vmap(lambda x: j.grad(g)(1.0) + x, axis_name="i")
         pulled = j.vmap(lambda x: j.vjp(g, x)[1](np.float32(1))[0], axis_name="i")
         jitted = j.vmap(j.jit(j.grad(g)), axis_name="i")
-        return [of_one(XS), *(h(XS) for f in (pulled, jitted) for h in (f, j.jit(f)))]
+        return [h(XS) for f in (of_one, pulled, jitted) for h in (f, j.jit(f), f)]
 
     agree(program)
 

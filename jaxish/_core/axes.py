@@ -269,10 +269,11 @@ def _frame_at(level: int) -> Frame | None:
     return next((f for f in reversed(_frames.stack) if f.level == level and f.trace is trace), None)
 
 
-def remembered() -> Callable[[], AbstractContextManager[None]]:
+def remembered(for_graphs: bool = False) -> Callable[[], AbstractContextManager[None]]:
     """Return what binds the names that are bound now within a block that runs later, as far as no level maps them there.
 
-    No level maps them then: what is traced there is mapped when it is there.
+    No level maps them then: what is traced there is mapped when it is there. Graphs that outlive the levels in which they are
+    traced are made with `for_graphs`: there no level maps any name.
     """
     frames = [replace(frame, level=None, trace=None) for frame in _frames.stack if frame.name is not None]
     names = _frames.of_devices, _frames.checked
@@ -280,7 +281,10 @@ def remembered() -> Callable[[], AbstractContextManager[None]]:
     @contextmanager
     def bound_again() -> Iterator[None]:
         before = _frames.stack, _frames.of_devices, _frames.checked
-        stack = [replace(frame, level=None, trace=None) if _is_left(frame) else frame for frame in _frames.stack]
+        stack = [
+            replace(frame, level=None, trace=None) if for_graphs or _is_left(frame) else frame
+            for frame in _frames.stack
+        ]
         known = {frame.name for frame in stack}
         _frames.stack = [*(frame for frame in frames if frame.name not in known), *stack]
         _frames.of_devices, _frames.checked = _frames.of_devices | names[0], _frames.checked | names[1]

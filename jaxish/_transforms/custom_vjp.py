@@ -209,7 +209,7 @@ class custom_vjp(CustomFunction):
         devices = axes.unchecked_devices()
         tensors = [*varied([*map(tensor_of, arrays)], devices), *handles]
 
-        level, axes_bound = differentiating_level(), axes.remembered()
+        level, axes_bound = differentiating_level(), axes.remembered(for_graphs=True)
 
         def forward(perturbed: tuple[bool, ...]) -> tuple[Program, tuple[_ForwardRule, Output]]:
             what = f"fwd {perturbed}" if self.symbolic_zeros else "fwd"
