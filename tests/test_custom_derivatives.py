@@ -824,6 +824,42 @@ def test_lanes_differ_by_the_rule_alone(within, once, rule):
     agree(program)
 
 
+def nothing_back(j):
+    """Return a function whose rule says that the cotangent is zero."""
+    f = j.custom_vjp(lambda x: x * 1)
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (None,))
+    return f
+
+
+# What gives a rule no cotangent but zero, from a rule or by itself.
+ZERO_FROM = {
+    "rule": lambda j, zero: zero,
+    "rule within operators": lambda j, zero: lambda x: j.numpy.sin(zero(j.numpy.sin(x))),
+    "jitted rule": lambda j, zero: j.jit(zero),
+    "rule in a branch": lambda j, zero: lambda x: j.lax.cond(True, zero, lambda x: x * 1, x),
+    "rule in a scan": lambda j, zero: lambda x: j.lax.scan(lambda c, _: (zero(c), None), x, None, length=2)[0],
+    "rule in a checkpoint": lambda j, zero: j.checkpoint(zero),
+    "product": lambda j, zero: lambda x: x * 0,
+    "constant": lambda j, zero: j.lax.stop_gradient,
+}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("zero", ZERO_FROM)
+def test_rules_are_asked_where_cotangents_are_zero(zero, which):
+    def program(j):
+        noted = j.custom_vjp(lambda x, h: (x * 2, h + 1))
+        noted.defvjp(lambda x, h: (noted(x, h), h + 5), lambda h, g: (None, h))
+        after = ZERO_FROM[zero](j, nothing_back(j))
+        f = lambda h: after(noted(h * 1, h)[which]) + h
+        pulled = lambda x: j.vjp(f, x)[1](np.float32(1))[0]
+        mapped = j.vmap(j.grad(f))
+        h = np.float32(1)
+        return [*(g(h) for g in (j.grad(f), j.jit(j.grad(f)), j.grad(j.jit(f)), pulled)), mapped(XS), j.jit(mapped)(XS)]
+
+    agree(program)
+
+
 def closing_over(jax, weight):
     """Return a function whose rule, which is wrong for the weight, closes over it."""
     f = jax.custom_vjp(lambda x: x * weight)

@@ -62,17 +62,20 @@ def _mapped(primitive: Any, interpreter: Any, inputs: Sequence[Tensor]) -> list[
     return [r if d is None else functorch.add_batch_dim(r, d, level) for r, d in zip(results, out_dims, strict=True)]
 
 
-def linked(inputs: Sequence[Tensor], results: Sequence[Tensor], smooth: Sequence[bool], back: Back) -> list[Tensor]:
+def linked(
+    inputs: Sequence[Tensor], results: Sequence[Tensor], smooth: Sequence[bool], back: Back, from_zero: bool = False
+) -> list[Tensor]:
     """Return results that were computed one level out as results of `inputs` at the innermost level, which goes in reverse.
 
-    `back` is the rule by which it does, for those that are `smooth`: to the level the others are constants.
+    `back` is the rule by which it does, for those that are `smooth`: to the level the others are constants. Where all cotangents
+    that come to it are zero it is asked only if it goes back `from_zero`, too, as a user's rule does, which may give anything.
     """
     if not any(smooth):
         return list(results)
     level = functorch.current_interpreter().level()
     with functorch.single_level_functions():
         apply: Any = _Link.apply  # pyright: ignore[reportAttributeAccessIssue]
-        found = apply(back, level, results, smooth, *(functorch.lifted(t, level) for t in inputs))
+        found = apply(back, level, results, smooth, from_zero, *(functorch.lifted(t, level) for t in inputs))
     return [f if s else r for f, r, s in zip(found, results, smooth, strict=True)]
 
 
@@ -80,12 +83,14 @@ class _Link(functorch.SingleLevelFunction):
     """A node of autograd's graph at one level."""
 
     @staticmethod
-    def forward(back: Back, level: int, results: Sequence[Tensor], smooth: Sequence[bool], *inputs: Tensor) -> Any:
+    def forward(
+        back: Back, level: int, results: Sequence[Tensor], smooth: Sequence[bool], from_zero: bool, *inputs: Tensor
+    ) -> Any:
         return tuple(functorch.wrap_for_grad(r, level) for r in results)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.back, _, _, smooth, *tensors = inputs
+        ctx.back, _, _, smooth, ctx.from_zero, *tensors = inputs
         ctx.count = len(tensors)
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(o for o, s in zip(output, smooth, strict=True) if not s))
@@ -96,8 +101,8 @@ class _Link(functorch.SingleLevelFunction):
         # A pullback may be called after its level has ended. torch's own operators then see through the dead
         # wrappers of saved tensors; a primitive that is not one of them has to unwrap them itself.
         saved = tuple(map(levels.unwrap_dead, ctx.saved_tensors))
-        own = (None,) * 4
-        if all(c is None for c in cotangents):
+        own = (None,) * 5
+        if not ctx.from_zero and all(c is None for c in cotangents):
             return (*own, *[None] * ctx.count)
         with duals.typed_numbers():
             found = ctx.back(ctx.needs_input_grad[len(own) :], saved[: ctx.count], saved[ctx.count :], cotangents)

@@ -57,6 +57,11 @@ class Primitive:
     rules: tuple[str, ...] = ()  # the attributes that say how it is transformed, and nothing of what it computes
 
     @property
+    def goes_back_from_zero(self) -> bool:
+        """Whether its reverse rule is asked where all cotangents that come to it are zero, too."""
+        return False
+
+    @property
     def has_effect(self) -> bool:
         """Whether a call does something besides computing its results, so that it must stay although they are unused."""
         return any(map(graph.has_effects, graphs_of(self)))
@@ -129,7 +134,7 @@ class Primitive:
         results = level_rules.one_level_out(self, inputs)
         found = self.reached({i for i, t in enumerate(inputs) if is_tracked(t, axes.current_level())})
         smooth = [differentiable(r.dtype) and (found is None or i in found) for i, r in enumerate(results)]
-        return level_rules.linked(inputs, results, smooth, self.vjp_of)
+        return level_rules.linked(inputs, results, smooth, self.vjp_of, self.goes_back_from_zero)
 
     def at_level(self, level: int) -> "Primitive":
         """Return the primitive whose rules the functorch level `level`, which differentiates, applies: almost always this one."""

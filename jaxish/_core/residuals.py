@@ -73,7 +73,7 @@ def _joint(body: Graph, wanted: tuple[bool, ...]) -> Graph:
     count = len(wanted)
 
     def run(*tensors: Tensor) -> list[Tensor]:
-        token = _to_be_cut.set(True)
+        token = _to_be_cut.set(tensors[count:])
         try:
             results, cotangents = derived.vjp_call(body, wanted, tensors[:count], tensors[count:])
         finally:
@@ -114,7 +114,8 @@ def _cut(
     return _spelled_out(forward), _spelled_out(backward)
 
 
-_to_be_cut: ContextVar[bool] = ContextVar("to_be_cut", default=False)
+# the cotangents of the results of what is being traced to be cut
+_to_be_cut: ContextVar[Sequence[Tensor]] = ContextVar("to_be_cut", default=())
 
 
 class Whole(Inline):
@@ -200,6 +201,10 @@ class Forward(Primitive):
         rule = mapped_rule(self.rule, dims, out_dims[: self.count], out_dims[self.count :], size, name, self.by_user)
         return Forward(body, self.count, rule, self.level, self.ordinary, self.name, self.by_user)(*inputs), out_dims
 
+    @property
+    def goes_back_from_zero(self) -> bool:
+        return self.by_user
+
     def jvp(self, primals: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
         raise TypeError(
             f"can't apply forward-mode autodiff (jvp) to a custom_vjp function: {self.name} defines a reverse-mode rule "
@@ -212,17 +217,19 @@ class Forward(Primitive):
         trace = graph.current_trace() if self.by_user and _to_be_cut.get() else None
         before = None if trace is None else next(iter(reversed(trace.graph.nodes)))
         found = self.rule(primals, results[self.count :], cotangents[: self.count])
-        return found if trace is None else _tied(found, cotangents[: self.count], trace, before)
+        if trace is None:
+            return found
+        given = [c for c in cotangents[: self.count] if c is not None]
+        return _tied(found, given or _to_be_cut.get(), trace, before)
 
 
 def _tied(
-    found: Sequence[Tensor | None], cotangents: Sequence[Tensor | None], trace: Trace, before: fx.Node | None
+    found: Sequence[Tensor | None], given: Sequence[Tensor], trace: Trace, before: fx.Node | None
 ) -> list[Tensor | None]:
-    """Have what a user's rule gives depend on its cotangents, also where it reads none: without any it is zero.
+    """Have what a user's rule gives depend on the cotangents that are `given`, also where it reads none: without any it is zero.
 
     The rule's nodes are those behind `before`.
     """
-    given = [c for c in cotangents if c is not None]
     late = {trace.node_of(functorch.base_of(c)) for c in given}
     own = [*itertools.takewhile(lambda node: node is not before, reversed(trace.graph.nodes))]
     for node in reversed(own):

@@ -243,7 +243,8 @@ class custom_vjp(CustomFunction):
             values, saved = taken_out((result.tensors, [*map(tensor_of, residuals.arrays)]))
         rule = self._rule(nondiff, arrays, spec, result, residuals, 0)
         smooth = [differentiable(t.dtype) for t in values]
-        found = linked(tensors, values, smooth, lambda needed, primals, results, cts: rule(primals, saved, cts))
+        back = lambda needed, primals, results, cts: rule(primals, saved, cts)  # noqa: E731
+        found = linked(tensors, values, smooth, back, from_zero=True)
         return result.spec.unflatten(arrays_from(found, result.kinds))
 
     def _consistent(self, found: "tuple[_ForwardRule, Output]", program: Program) -> "_ForwardRule":
