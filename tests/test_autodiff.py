@@ -258,6 +258,17 @@ def test_clamp_drops_cotangents_that_are_not_finite():
     agree(program)
 
 
+def test_clamp_between_bounds_in_any_order():
+    values = np.array([-1, 0, 1, np.nan, np.inf], np.float32)
+    cases = [c.ravel() for c in np.meshgrid(values, values, values)]
+
+    def program(j):
+        every = lambda f: j.vmap(f((0, 1, 2)))(*cases)
+        return [every(lambda n, way=way: way(j.lax.clamp, n)) for way in (j.grad, j.jacfwd)]
+
+    agree(program)
+
+
 def test_auxiliary_results_are_anything():
     class Thing:
         __repr__ = lambda self: "thing"

@@ -88,7 +88,7 @@ _CLAMP = Elementwise(
     "clamp",
     _clamp,
     (
-        lambda low, x, high: low > x,
+        lambda low, x, high: (low > x) & (low < high),
         lambda low, x, high: (x > low) & (x < high),
         lambda low, x, high: high < x,
     ),
