@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,21 +40,26 @@ def main() -> int:
     parser.add_argument("-k", default="", help="only tests that match, as for pytest")
     parser.add_argument("--jobs", type=int, default=2, help="how many files at a time")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that a file may take")
-    parser.add_argument("--jax-results", type=Path, help="keep what JAX gave in this file, and read it if it is there")
+    parser.add_argument(
+        "--jax-results", type=Path, help="keep what JAX gives in this file, and do not ask for what is there"
+    )
     options = parser.parse_args()
     root = (options.tests or _beside_modules(options.library)).resolve()
     files = [f for p in PATTERNS for f in sorted(root.rglob(p)) if fnmatch.fnmatch(f.name, options.files)]
     with ThreadPoolExecutor(options.jobs) as pool:
-        run = lambda interpreter: dict(
-            pair
-            for found in pool.map(lambda f: _run(interpreter, f, root, options.k, options.timeout), files)
-            for pair in found.items()
-        )
-        kept = options.jax_results
-        on_jax = json.loads(kept.read_text()) if kept and kept.exists() else run(JAX)
-        if kept:
-            kept.write_text(json.dumps(on_jax))
-        on_jaxish = run(JAXISH)
+
+        def run(interpreter: Sequence[str], kept: Path | None) -> Results:
+            known = json.loads(kept.read_text()) if kept and kept.exists() else {}
+            asked = [f for f in files if f"{f.relative_to(root)}" not in known]
+            found = pool.map(lambda f: _run(interpreter, f, root, options.k, options.timeout), asked)
+            for file, results in zip(asked, found, strict=True):
+                known[f"{file.relative_to(root)}"] = results
+                _tell(file.name, results)
+                if kept:
+                    kept.write_text(json.dumps(known))
+            return {name: result for f in files for name, result in known[f"{f.relative_to(root)}"].items()}
+
+        on_jax, on_jaxish = run(JAX, options.jax_results), run(JAXISH, None)
     return report(on_jax, on_jaxish)
 
 
@@ -83,6 +89,12 @@ def _run(interpreter: Sequence[str], file: Path, root: Path, expression: str, ti
                 f"{file.relative_to(root)}": ("failed", (done.stderr or done.stdout).strip().rpartition("\n")[2], 0)
             }
         return {f"{file.relative_to(root)}::{name}": result for name, result in _read(report)}
+
+
+def _tell(file: str, results: Results) -> None:
+    """Print to standard error what came of a file, so that it is known where the rest is not waited for."""
+    counts = Counter(outcome for outcome, *_ in results.values())
+    print(f"{file}:", ", ".join(f"{n} {outcome}" for outcome, n in counts.items()), file=sys.stderr, flush=True)
 
 
 def _read(report: Path) -> list[tuple[str, tuple[str, str, float]]]:
