@@ -13,6 +13,7 @@ from .._core.array import Array, is_abstract, is_weak, tensor_of
 from .._core.extended import moves_elements
 from .._core.promotion import convert, tensor
 from .._core.typing import ArrayLike
+from .._lax.shapes import padded
 from .creation import asarray
 from .quantiles import median
 from .ranges import linspace
@@ -109,6 +110,8 @@ def _joined(before: Tensor | None, t: Tensor, behind: Tensor | None, axis: int) 
 
 
 def _constant(t: Tensor, widths: list[tuple[int, int]], values: Any) -> Tensor:
+    if type(values) in (bool, int, float) and str(values) in ("0", "0.0", "False") and t.dtype not in dtypes.NARROW:
+        return padded(t, None, [(*pair, 0) for pair in widths])
     fill = convert(tensor_of(asarray(values, device=t.device)), t.dtype)
     if fill.dim() == 1 and fill.shape[0] not in (1, 2):
         raise ValueError(f"jnp.pad: constant_values has unsupported shape {tuple(fill.shape)}.")
