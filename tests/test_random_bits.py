@@ -86,6 +86,14 @@ def test_integers_of_any_range(dtype, low, high):
         exactly(lambda j: j.random.randint(j.random.key(5), (70,), *bounds, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("low, high", [(0, 2), (0, 128), (-3, 5), (5, 6), (0, 2**16), (-(2**15), 2**15), (0, 2**17)])
+def test_integers_that_are_the_last_bits_of_words(dtype, low, high):
+    exactly(lambda j: j.random.randint(j.random.key(5), (333,), low, high, dtype))
+    exactly(lambda j: j.jit(lambda k: j.random.randint(k, (3, 40), low, high, dtype))(j.random.key(6)))
+    exactly(lambda j: j.vmap(lambda k: j.random.randint(k, (9,), low, high, dtype))(j.random.split(j.random.key(7), 5)))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
 def test_integers_of_small_empty_and_full_ranges(dtype):
     info = np.iinfo(dtype)

@@ -13,6 +13,7 @@ from .._core import dtypes, errors, graph, selection, unsigned
 from .._core.array import Array, as_array, check_arraylike, number_in, tensor_of
 from .._core.dimensions import canonical_axis, canonical_shape
 from .._core.extended import ExtendedArray, refuse
+from .._core.operations import is_recorded
 from .._core.promotion import convert
 from .._core.typing import ArrayLike, DTypeLike, Shape
 from .._devices.shardings import NamedSharding, PartitionSpec
@@ -63,6 +64,9 @@ def integers_between(key: KeyArray, shape: tuple[int, ...], minval: Any, maxval:
     check_arraylike("randint", minval, maxval)
     check_shape("randint", shape, shape_of(minval), shape_of(maxval))
     target, device = dtypes.to_torch(dtype), key._tensor.device
+    if _are_last_bits(minval, maxval, dtype) and not (graph.tracing and is_recorded()):
+        span = [torch.tensor(n, dtype=torch.int32, device=device) for n in (maxval - minval - 1, minval)]
+        return convert(draw(_LAST_BITS, key._impl, split_keys(key, 2), shape, *span), target)
     if _is_word(minval) and _is_word(maxval) and dtype.itemsize <= 4 and not graph.tracing:
         span = [torch.tensor(n, dtype=t, device=device) for n, t in _constant_span(minval, maxval, dtype)]
     else:
@@ -72,6 +76,15 @@ def integers_between(key: KeyArray, shape: tuple[int, ...], minval: Any, maxval:
         span = _span(minval, maxval, np.iinfo(dtype))
     offsets = draw(_OFFSETS, key._impl, split_keys(key, 2), shape, *span)
     return convert(offsets.view(target) if dtype.itemsize == 4 else offsets, target)
+
+
+def _are_last_bits(minval: Any, maxval: Any, dtype: np.dtype) -> bool:
+    """Tell whether offsets are the last bits of words: 2**16, by which JAX takes the other words into them, is a multiple of them."""
+    if type(minval) is not int or type(maxval) is not int or dtype.itemsize > 4:
+        return False
+    info, span = np.iinfo(dtype), maxval - minval
+    is_inside = max(info.min, -(2**31)) <= minval and maxval <= min(info.max, 2**31 - 1)
+    return is_inside and 0 < span <= 2**16 and not span & (span - 1)
 
 
 def _is_word(bound: Any) -> bool:
@@ -140,6 +153,7 @@ def _word(value: Tensor) -> Tensor:
     return (value - torch.where(value >= 2.0**31, 2.0**32, 0.0)).to(torch.int32)
 
 
+_LAST_BITS = Sampler("last_bits", lambda low, mask, start: start + (low & mask), (torch.int32,), (Bits(32, key=1),))
 _OFFSETS = Sampler("randint", _offset, (torch.int32,), (Bits(32, key=0), Bits(32, key=1)))
 
 
